@@ -5,7 +5,7 @@ to the builder of the innermost ``with builder:`` (`jaxprgen.ir.current_builder`
 as in NumPy. Operators of values promote dtypes; most functions do not: callers convert operands
 with `Value.astype`, because only they know the dtype to compute in. Axes are nonnegative.
 
-- `values`, `promotion`, `sizes`: `Value` with its operators, the functions that make
+- `values`, `sizes`: `Value` with its operators, the functions that make
   values and combine them (`full`, `broadcast_to`), the common dtypes and shapes of operands, and
   sizes that may be symbolic.
 - `primitives`: every primitive of `jax.lax` as a function of values.
@@ -15,15 +15,15 @@ with `Value.astype`, because only they know the dtype to compute in. Axes are no
   `stack`; diagonals and triangles.
 - `reduce`, `sort`, `fixed_size`: `sum`, `max`, `argmax`, `cumsum`; sorting and searching; `unique`
   and `nonzero` of a given size.
-- `index`, `gather`, `ravel`, `choose`: basic and advanced indexing, for reading and writing.
+- `index`, `gather`, `ravel`: basic and advanced indexing, for reading and writing.
 - `sparse`, `sparse_math`: sparse matrices, their formats, sums and products.
 - `linalg`, `systems`, `tridiagonal`, `matrix`, `decompositions`: products; linear equations;
   inverses and functions of matrices; factorizations.
-- `fft`, `convolution`, `convolution_geometry`, `windows`, `pooling`, `normalization`, `softmax`,
+- `fft`, `convolution`, `windows`, `pooling`, `normalization`, `softmax`,
   `ctc`: signals and neural networks.
 - `random`, `distributions`, `rejection`, `polya_gamma`, `inversion`, `mrg31k3p`: draws.
 - `control`, `elementwise_loop`, `recurrence`: loops and branches.
-- `lazy`, `deferred`, `selection`, `cuts`: arrays that a program may not need, and run-time masks.
+- `lazy`, `deferred`, `selection`: arrays that a program may not need, and run-time masks.
 - `callback`, `checks`, `constraints`, `staged`, `solvers`: Python on the host, checks, routines
   that JAX traces, and minima and roots among these.
 - `custom_derivatives`, `formula`: functions with derivatives or precision of their own.

@@ -12,18 +12,102 @@ out between dilated elements.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from jaxprgen._jax import Size
+from jaxprgen._jax import Size, max_size
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import primitives as lax
-from jaxprgen.emit.convolution_geometry import ConvolutionGeometry
-from jaxprgen.emit.gather import IndexArrays, gather, scatter
+from jaxprgen.emit.pooling import SlidingWindow, fold, unfold
 from jaxprgen.emit.shape import reshape, transpose
-from jaxprgen.emit.sizes import is_known, require_equal, with_shape, with_size
-from jaxprgen.emit.values import BOOL, INT32, Shape, Value, full, lift
-from jaxprgen.emit.windows import conv_general_dilated, element_positions, pad, resize, span
+from jaxprgen.emit.sizes import is_known, require_at_least, require_equal, with_shape, with_size
+from jaxprgen.emit.values import BOOL, INT32, Shape, Value, full
+from jaxprgen.emit.windows import Edges, Window, conv_general_dilated, pad, resize, span
 from jaxprgen.errors import ShapeMismatchError
+
+
+class ConvolutionGeometry(NamedTuple):
+    """The positions of filters on images.
+
+    Attributes
+    ----------
+    padding
+        The number of zeros before and after each axis.
+    strides
+        The distance between windows on each axis.
+    dilation
+        The distance between the elements of a filter on each axis.
+    groups
+        The number of groups into which channels and filters are divided.
+    shared
+        Whether one filter serves all output positions.
+    flipped
+        Whether filters are reversed: a convolution in the strict sense, rather than a correlation.
+    """
+
+    padding: Sequence[tuple[Size, Size]]
+    strides: Sequence[int]
+    dilation: Sequence[int]
+    groups: int = 1
+    shared: bool = True
+    flipped: bool = False
+
+    @property
+    def rank(self) -> int:
+        """Return the number of axes along which filters slide."""
+        return len(self.strides)
+
+    def output_sizes(self, sizes: Sequence[Size], filter_sizes: Sequence[Size]) -> Shape:
+        """Return the number of windows of a filter along each axis of an image.
+
+        An image that is too small by one element has no windows, as in Aesara.
+
+        Raises
+        ------
+        ShapeMismatchError
+            The image is too small by more than one element.
+        """
+        found: list[Size] = []
+        for n, k, (low, high), d, s in zip(
+            sizes, filter_sizes, self.padding, self.dilation, self.strides, strict=True
+        ):
+            text = (
+                f"A filter of size {k} with dilation {d} does not fit an image of size {n} with "
+                f"padding ({low}, {high})."
+            )
+            last = low + n + high - span(k, d)
+            for least in (low, high, span(k, d), last + 1):
+                require_at_least(least, 0, lambda text=text: ShapeMismatchError(text))
+            found.append(max_size(last // s + 1, 0))
+        return tuple(found)
+
+    def covering(
+        self, sizes: Sequence[Size], filter_sizes: Sequence[Size]
+    ) -> tuple[Edges, list[Window]]:
+        """Return edges for images, and the windows of images with them.
+
+        Axes of known sizes get none. Along an axis of symbolic size, windows, at least one, then
+        cover the image exactly, without padding. So JAX can differentiate the convolution: the
+        padding of the derivatives is known too.
+        """
+        edges: list[tuple[Size, Size, int]] = [(0, 0, 0), (0, 0, 0)]
+        axes: list[Window] = []
+        for n, k, s, d, (low, high) in zip(
+            sizes, filter_sizes, self.strides, self.dilation, self.padding, strict=True
+        ):
+            if is_known((n, k)):
+                edges.append((0, 0, 0))
+                axes.append(Window(n, k, s, 1, d, low, high))
+                continue
+            covered = max_size((low + n + high - span(k, d)) // s, 0) * s + span(k, d)
+            edges.append((low, covered - low - n, 0))
+            axes.append(Window(covered, k, s, 1, d, 0, 0))
+        return edges, axes
+
+    def sliding(self, counts: Sequence[Size], filter_sizes: Sequence[int]) -> list[SlidingWindow]:
+        """Return as many windows along each axis, with the elements between those of a filter."""
+        each = zip(filter_sizes, self.dilation, self.strides, self.padding, counts, strict=True)
+        return [SlidingWindow(span(k, d), s, -low, m) for k, d, s, (low, _), m in each]
 
 
 def _fit(geometry: ConvolutionGeometry, images: Shape, filters: Shape) -> Shape:
@@ -95,15 +179,8 @@ def correlate(x: Value, w: Value, geometry: ConvolutionGeometry) -> Value:
     x = with_size(x, 1, inner * geometry.groups)
     if not geometry.shared:
         return _correlate_unshared(x, w, geometry)
-    edges, geometry = geometry.covering(x.shape[2:], sizes)
-    y = conv_general_dilated(
-        pad(x, edges),
-        w,
-        strides=geometry.strides,
-        padding=geometry.padding,
-        w_dilation=geometry.dilation,
-        feature_groups=geometry.groups,
-    )
+    edges, axes = geometry.covering(x.shape[2:], sizes)
+    y = conv_general_dilated(pad(x, edges), w, axes, feature_groups=geometry.groups)
     return resize(y, out)
 
 
@@ -169,64 +246,22 @@ def _filter_gradient(
     x: Value, y: Value, sizes: Sequence[Size], geometry: ConvolutionGeometry
 ) -> Value:
     """Correlate with batch and channels exchanged: one is summed over, one is kept."""
-    edges, geometry = geometry.covering(x.shape[2:], sizes)
-    x = pad(x, edges)
-    y = resize(y, (*y.shape[:2], *geometry.output_sizes(x.shape[2:], sizes)))
+    edges, axes = geometry.covering(x.shape[2:], sizes)
+    y = resize(y, (*y.shape[:2], *(axis.windows for axis in axes)))
     swapped = (1, 0, *range(2, geometry.rank + 2))
-    padding = [
-        (low, span(k, d) + span(m, s) - 1 - n - low)
-        for (low, _), n, m, k, s, d in zip(
-            geometry.padding,
-            x.shape[2:],
-            y.shape[2:],
-            sizes,
-            geometry.strides,
-            geometry.dilation,
-            strict=True,
-        )
-    ]
-    return conv_general_dilated(
-        x,
-        y,
-        strides=geometry.dilation,
-        padding=padding,
-        w_dilation=geometry.strides,
-        x_axes=swapped,
-        w_axes=swapped,
-        out_axes=swapped,
-        batch_groups=geometry.groups,
-    )
+    order = dict.fromkeys(("x_axes", "w_axes", "out_axes"), swapped)
+    transposes = [axis.transposes()[1] for axis in axes]
+    return conv_general_dilated(pad(x, edges), y, transposes, batch_groups=geometry.groups, **order)
 
 
 def _image_gradient(
     w: Value, y: Value, sizes: Sequence[Size], geometry: ConvolutionGeometry
 ) -> Value:
-    edges, geometry = geometry.covering(sizes, w.shape[2:])
-    sizes = [low + n + high for n, (low, high, _) in zip(sizes, edges[2:], strict=True)]
-    y = resize(y, (*y.shape[:2], *geometry.output_sizes(sizes, w.shape[2:])))
-    padding: list[tuple[Size, Size]] = []
-    for (low, _), n, m, k, s, d in zip(
-        geometry.padding,
-        sizes,
-        y.shape[2:],
-        w.shape[2:],
-        geometry.strides,
-        geometry.dilation,
-        strict=True,
-    ):
-        before = span(k, d) - 1 - low
-        after = n - 1 + span(k, d) - span(m, s) - before
-        padding.append((before, after))
-    x = conv_general_dilated(
-        y,
-        _beside_each_other(w, geometry.groups),
-        strides=(1,) * geometry.rank,
-        padding=padding,
-        x_dilation=geometry.strides,
-        w_dilation=geometry.dilation,
-        w_axes=(1, 0, *range(2, geometry.rank + 2)),
-        feature_groups=geometry.groups,
-    )
+    edges, axes = geometry.covering(sizes, w.shape[2:])
+    y = resize(y, (*y.shape[:2], *(axis.windows for axis in axes)))
+    w, order = _beside_each_other(w, geometry.groups), (1, 0, *range(2, geometry.rank + 2))
+    transposes = [axis.transposes()[0] for axis in axes]
+    x = conv_general_dilated(y, w, transposes, w_axes=order, feature_groups=geometry.groups)
     return pad(x, [(-low, -high, 0) for low, high, _ in edges])
 
 
@@ -300,43 +335,20 @@ def _by_group(x: Value, axis: int, geometry: ConvolutionGeometry) -> Value:
     return reshape(x, (*shape[:axis], geometry.groups, inside, *shape[axis + 1 :]))
 
 
-def _indices(
-    geometry: ConvolutionGeometry, i: int, count: Size, size: Size, axis: int
-) -> IndexArrays:
-    """Return the indices of the elements of each window of one axis."""
-    (along,) = lift(element_positions(count, geometry.strides[i], size, geometry.dilation[i]))
-    return IndexArrays([along], [axis], along.shape, [axis, axis + 1])
-
-
-def _inside(geometry: ConvolutionGeometry, sizes: Sequence[int]) -> list[slice]:
-    """Return the slices of the image within its padding."""
-    return [slice(low, low + n) for (low, _), n in zip(geometry.padding, sizes, strict=True)]
-
-
 def _windows(
     x: Value, output_sizes: Sequence[int], sizes: Sequence[int], geometry: ConvolutionGeometry
 ) -> Value:
-    x = _by_group(x, 1, geometry)
-    own = x.shape
-    padded = [n + low + high for n, (low, high) in zip(own[3:], geometry.padding, strict=True)]
-    zeros = full((*own[:3], *padded), 0, x.dtype)
-    x = ix.put(zeros, x, [*[slice(None)] * 3, *_inside(geometry, own[3:])], add=False)
-    for i in reversed(range(geometry.rank)):
-        indices = _indices(geometry, i, output_sizes[i], sizes[i], 3 + i)
-        x = gather(x, indices)
-    return x
+    windows = unfold(_by_group(x, 1, geometry), geometry.sliding(output_sizes, sizes))
+    offsets = (each for d in geometry.dilation for each in (slice(None), slice(None, None, d)))
+    return ix.take(windows, [*[slice(None)] * 3, *offsets])
 
 
 def _sum_of_windows(windows: Value, sizes: Sequence[int], geometry: ConvolutionGeometry) -> Value:
     """Add windows up to images of these sizes: the transpose of `_windows`."""
-    for i, n in enumerate(sizes):
-        shape, axis = windows.shape, 3 + i
-        low, high = geometry.padding[i]
-        padded = (*shape[:axis], low + n + high, *shape[axis + 2 :])
-        indices = _indices(geometry, i, shape[axis], shape[axis + 1], axis)
-        windows = scatter(full(padded, 0, windows.dtype), windows, indices, add=True)
-    x = ix.take(windows, [*[slice(None)] * 3, *_inside(geometry, sizes)])
-    batch, groups, inner, *_ = x.shape
+    batch, groups, inner, *pairs = windows.shape
+    gaps = (each for d in geometry.dilation for each in ((0, 0, 0), (0, 0, d - 1)))
+    windows = pad(windows, [*[(0, 0, 0)] * 3, *gaps])
+    x = fold(windows, geometry.sliding(pairs[::2], pairs[1::2]), sizes)
     return reshape(x, (batch, groups * inner, *sizes))
 
 

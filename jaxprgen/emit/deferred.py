@@ -6,7 +6,7 @@ array is concatenated from the initial rows and the stacked ones when it is aske
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -156,10 +156,6 @@ class CountedRange(Deferred):
         """Return a copy with every value changed."""
         return replace(self, first=change(self.first), count=change(self.count))
 
-    def static_shape(self) -> Shape:
-        """Raise the error of `refuse`: the length is not known."""
-        raise self.refuse()
-
     def make(self) -> Lazy:
         """Emit as many integers as there can be, of which a mask selects those that there are.
 
@@ -276,12 +272,6 @@ class LoopRows(Deferred):
             before={i: change(x) for i, x in self.before.items()},
         )
 
-    def static_shape(self) -> Shape:
-        """Return the sizes, or raise the error of `refuse`."""
-        if self.length is None:
-            raise self.refuse()
-        return (self.length, *self.row)
-
     def rows(self) -> Value:
         """Return the number of rows, as a scalar."""
         if self.count is None and self.length is None:
@@ -385,3 +375,48 @@ class LoopRows(Deferred):
         assert self.count is not None
         place = lax.iota(self.count.dtype, (rows,), 0)
         return place < self.rows()
+
+
+@dataclass(frozen=True, eq=False)
+class Cut(Lazy):
+    """``x[place:]`` or, of a head, ``x[:place]``, along one axis.
+
+    Its size is not known. Joined again, in either order, both parts have that of the array: `roll`
+    is written like this. ``key`` is equal for cuts of one array at one place. ``take`` returns the
+    part, or raises.
+    """
+
+    x: Value
+    axis: int
+    place: Value
+    is_head: bool
+    key: Hashable
+    take: Callable[[], Value]
+
+    @property
+    def dtype(self) -> Dtype:
+        """Return the dtype."""
+        return self.x.dtype
+
+    @property
+    def shape(self) -> tuple[Size | None, ...]:
+        """Return the sizes, with None for the one that is not known."""
+        return tuple(None if d == self.axis else n for d, n in enumerate(self.x.shape))
+
+    def static_shape(self) -> Shape:
+        """Return the sizes, or raise the error of the one that is not known."""
+        return self.take().shape
+
+    def force(self) -> Value:
+        """Return the part, or raise the error of a size that is not known."""
+        return self.take()
+
+    def joined(self) -> Value:
+        """Return this part followed by the rest of ``x``."""
+        size = self.x.shape[self.axis]
+        if self.is_head or not size:
+            return self.x
+        place = self.place.astype(ew.canonical(INT64))
+        start = ew.minimum(ew.maximum(ew.where(place < 0, place + size, place), 0), size)
+        index = [*[slice(None)] * self.axis, ix.DynamicSlice(start, int(size))]
+        return ix.take(concatenate([self.x, self.x], self.axis), index)

@@ -17,10 +17,11 @@ from jaxprgen._jax import Size, max_size
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
+from jaxprgen.emit.create import positions
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis
 from jaxprgen.emit.sizes import is_at_most, is_known, is_symbolic, require_at_least
 from jaxprgen.emit.values import BOOL, INT32, Array, Dtype, Shape, Value, broadcast_to, full, lift
-from jaxprgen.emit.windows import element_positions, pad, resize
+from jaxprgen.emit.windows import pad, resize
 from jaxprgen.errors import ShapeMismatchError, UnsupportedOpError
 
 
@@ -66,7 +67,8 @@ def window_count(length: Size, size: int, stride: int, ignore_border: bool) -> S
 
 def _inside(w: SlidingWindow, length: Size, margin: int = 0) -> Array | Value:
     """Return (windows, size): which elements of a window are at most so far outside the axis."""
-    place = element_positions(w.number, w.stride, w.size, start=w.start)
+    first, offset = positions((w.number, 1), 0) * w.stride, positions((1, w.size), 1)
+    place = first + (offset + w.start)
     return (place >= -margin) & (place < length + margin)
 
 
@@ -293,7 +295,7 @@ def _unfold_axis(x: Value, axis: int, w: SlidingWindow) -> Value:
     return slice_axis(concatenate(shifted, axis + 1), axis + 1, 0, w.size)
 
 
-def fold(y: Value, windows: Sequence[SlidingWindow], sizes: Shape) -> Value:
+def fold(y: Value, windows: Sequence[SlidingWindow], sizes: Sequence[Size]) -> Value:
     """Add overlapping windows up to last axes of these sizes: the transpose of `unfold`."""
     first = y.ndim - 2 * len(windows)
     for axis, w in enumerate(windows, first):

@@ -1,4 +1,4 @@
-"""Positions in a flattened array, and the indices that they stand for."""
+"""Numbers that stand for elements: positions in a flattened array, and choices among arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.division import remainder
-from jaxprgen.emit.values import INT64, Value, broadcast_to, common_shape, full
+from jaxprgen.emit.values import INT32, INT64, Value, ValueLike, broadcast_to, common_shape, full
+from jaxprgen.errors import IndexOutOfBoundsError, ShapeMismatchError
 
 
 def sizes_of(dims: Value) -> list[Value]:
@@ -68,7 +69,33 @@ def _inside(index: Value, size: Value, mode: str) -> Value:
     return ew.clip(index, 0, size - 1 if n is None else n - 1)
 
 
-def within(index: Value, size: Value) -> Value:
+def within(index: Value, size: ValueLike) -> Value:
     """Return where indices are in ``range(size)``."""
     index = index.astype(ew.canonical(INT64))
     return (index >= 0) & (index < size)
+
+
+def choose(which: Value, cases: Sequence[Value], mode: str) -> Value:
+    """Return `numpy.choose`: ``cases[which]``, elementwise; all operands broadcast.
+
+    Numbers out of bounds are clamped, or wrap around in mode "wrap".
+
+    Raises
+    ------
+    IndexOutOfBoundsError
+        A known number is out of bounds, in mode "raise".
+    ShapeMismatchError
+        There are no cases.
+    """
+    if not cases:
+        raise ShapeMismatchError("choose: needs at least one array of choices.")
+    value, count = which.static, len(cases)
+    if mode == "raise" and value is not None:
+        wrong = value[(value < 0) | (value >= count)]
+        if wrong.size:
+            raise IndexOutOfBoundsError(f"Choice {wrong[0]} is out of bounds for {count} choices.")
+    which = which.astype(ew.canonical(INT64))
+    which = _inside(which, which.like(count), "wrap" if mode == "wrap" else "clip")
+    if count == 1:
+        return broadcast_to(cases[0], common_shape(which, cases[0]))
+    return lax.select_n(which.astype(INT32), *cases)

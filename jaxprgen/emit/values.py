@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from types import EllipsisType
 from typing import Any, NoReturn, TypeAlias, TypeVar, final
 
@@ -18,9 +18,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import Size, Var, identity
-from jaxprgen.emit.promotion import broadcast_shapes as broadcast_shapes
-from jaxprgen.emit.promotion import promoted_dtype
-from jaxprgen.emit.sizes import conform, is_known, is_symbolic, shape_of, size_atom
+from jaxprgen.emit.sizes import conform, is_known, is_symbolic, require_equal, shape_of, size_atom
 from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.ir import Atom, current_builder
 from jaxprgen.ir import primitives as lax
@@ -303,6 +301,31 @@ def atoms(xs: Iterable[Value]) -> list[Atom]:
     return [x.atom() for x in xs]
 
 
+_LEVELS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+_DEFAULTS = {"i": np.int64, "u": np.int64, "f": np.float64, "c": np.complex128}
+
+
+def _promoted_dtype(dtypes: Collection[Dtype], kinds: Collection[str]) -> Dtype:
+    """Return the dtype to which NumPy promotes arrays and Python numbers.
+
+    Parameters
+    ----------
+    dtypes : collection of dtype
+        The dtypes of the arrays.
+    kinds : collection of str
+        The kinds of the numbers, as `numpy.dtype.kind`. They matter if they are above those of the
+        arrays: booleans, integers, floats, complex numbers.
+    """
+    dtype = np.result_type(*dtypes) if len(dtypes) > 1 else next(iter(dtypes))
+    level = _LEVELS.get(dtype.kind, 2)
+    highest = max(kinds, key=lambda kind: _LEVELS[kind], default="b")
+    if _LEVELS[highest] <= level:
+        return dtype
+    if dtype.kind == "f":
+        return np.result_type(dtype, np.complex64)
+    return np.dtype(_DEFAULTS[highest])
+
+
 def lift(*operands: ValueLike) -> Sequence[Value]:
     """Return the operands as values: numbers in the dtype of the first non-boolean value."""
     values = [x for x in operands if type(x) is Value]
@@ -324,11 +347,33 @@ def alike(*operands: ValueLike) -> Sequence[Value]:
         return lift(*operands)
     numbers = (x for x in operands if type(x) is not Value)
     kinds = {"i" if is_symbolic(x) else np.asarray(x).dtype.kind for x in numbers}
-    dtype = _jax.canonicalize_dtype(promoted_dtype(dtypes, kinds))
+    dtype = _jax.canonicalize_dtype(_promoted_dtype(dtypes, kinds))
     return [x.astype(dtype) if type(x) is Value else _number(x, dtype) for x in operands]
 
 
 # --- Broadcasting -------------------------------------------------------------------------
+
+
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """Return the common shape, as `numpy.broadcast_shapes`, or raise a ShapeMismatchError.
+
+    A symbolic size does not broadcast. It is taken to equal the size that it meets.
+    """
+
+    def fails() -> ShapeMismatchError:
+        text = " and ".join(map(str, dict.fromkeys(shapes)))
+        return ShapeMismatchError(f"Shapes {text} do not broadcast together.")
+
+    rank = max(map(len, shapes))
+    result: list[Size] = [1] * rank
+    for shape in shapes:
+        for axis, n in enumerate(shape, rank - len(shape)):
+            if n != 1 and result[axis] != n:
+                if result[axis] != 1:
+                    require_equal(result[axis], n, fails)
+                if type(result[axis]) is not int or result[axis] == 1:
+                    result[axis] = n
+    return tuple(result)
 
 
 def common_shape(*xs: Value) -> Shape:

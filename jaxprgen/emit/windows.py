@@ -14,13 +14,10 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from jaxprgen._jax import Size
 from jaxprgen.emit import primitives as lax
-from jaxprgen.emit.create import positions
 from jaxprgen.emit.sizes import is_known
-from jaxprgen.emit.values import Array, Value
+from jaxprgen.emit.values import Value
 
 Edges = Sequence[tuple[Size, Size, int]]
 """For each axis, how many elements to add before the first, after the last and between two."""
@@ -41,13 +38,6 @@ def pad(x: Value, edges: Edges, fill: float = 0) -> Value:
 def resize(x: Value, shape: Sequence[Size]) -> Value:
     """Add zeros at the end of each axis, or remove elements there, up to a shape."""
     return pad(x, [(0, n - own, 0) for n, own in zip(shape, x.shape, strict=True)])
-
-
-def element_positions(
-    number: Size, stride: int, size: Size, dilation: int = 1, start: int = 0
-) -> Array | Value:
-    """Return (windows, size): the positions of the elements of each window along an axis."""
-    return positions((number, 1), 0) * stride + (positions((1, size), 1) * dilation + start)
 
 
 class Window(NamedTuple):
@@ -120,47 +110,30 @@ class Window(NamedTuple):
         raise AssertionError
 
 
-def conv_general_dilated(
-    x: Value,
-    w: Value,
-    *,
-    strides: Sequence[int],
-    padding: Sequence[tuple[Size, Size]],
-    x_dilation: Sequence[int] | None = None,
-    w_dilation: Sequence[int] | None = None,
-    **options: Any,
-) -> Value:
+def conv_general_dilated(x: Value, w: Value, axes: Sequence[Window], **options: Any) -> Value:
     """Correlate images with filters, as `primitives.conv_general_dilated` does.
 
     The axes along which filters slide are the last ones of ``x`` and ``w``. JAX differentiates
     only where the padding is known, so symbolic padding is added to the images beforehand.
     """
-    rank = len(strides)
-    x_steps, w_steps = x_dilation or (1,) * rank, w_dilation or (1,) * rank
-    if not all(map(is_known, padding)):
-        edges = [(*sides, step - 1) for sides, step in zip(padding, x_steps, strict=True)]
-        x, padding = pad(x, [(0, 0, 0), (0, 0, 0), *edges]), [(0, 0)] * rank
-        x_dilation = x_steps = (1,) * rank
-    sizes = x.shape[-rank:], w.shape[-rank:]
-    zeros = [
-        Window(n, k, stride, dx, dw, *sides).zeros_in_place_of_padding()
-        for n, k, stride, dx, dw, sides in zip(
-            *sizes, strides, x_steps, w_steps, padding, strict=True
-        )
-    ]
-    if any(zeros):
-        config = [(0, 0, 0), (0, 0, 0), *((0, count, 0) for count in zeros)]
-        x = lax.pad(x, np.zeros((), x.dtype), config)
-        padding = [
-            (low, high - count * dx)
-            for (low, high), count, dx in zip(padding, zeros, x_steps, strict=True)
+    if not all(is_known((axis.low, axis.high)) for axis in axes):
+        edges = [(axis.low, axis.high, axis.x_dilation - 1) for axis in axes]
+        x = pad(x, [(0, 0, 0), (0, 0, 0), *edges])
+        axes = [
+            axis._replace(size=n, x_dilation=1, low=0, high=0)
+            for n, axis in zip(x.shape[2:], axes, strict=True)
         ]
+    zeros = [axis.zeros_in_place_of_padding() for axis in axes]
+    x = pad(x, [(0, 0, 0), (0, 0, 0), *((0, count, 0) for count in zeros)])
     return lax.conv_general_dilated(
         x,
         w,
-        strides=strides,
-        padding=padding,
-        x_dilation=x_dilation,
-        w_dilation=w_dilation,
+        strides=[axis.stride for axis in axes],
+        padding=[
+            (axis.low, axis.high - count * axis.x_dilation)
+            for axis, count in zip(axes, zeros, strict=True)
+        ],
+        x_dilation=[axis.x_dilation for axis in axes],
+        w_dilation=[axis.w_dilation for axis in axes],
         **options,
     )

@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from jaxprgen._jax import Size
 from jaxprgen.emit.checks import check
 from jaxprgen.emit.lazy import forced
 from jaxprgen.emit.sizes import as_size, is_at_most
 from jaxprgen.emit.values import Array, Dtype, Shape, Value
-from jaxprgen.errors import JaxprGenError
+from jaxprgen.errors import JaxprGenError, LoweringError, StaticShapeError
 from jaxprgen.ir import Builder
 from jaxprgen.lowering.graph import Step
-from jaxprgen.lowering.static import FOLD_LIMIT, D
+from jaxprgen.lowering.static import (
+    FOLD_LIMIT,
+    STATIC,
+    Asking,
+    Path,
+    Request,
+    ValueNeededError,
+    by_step,
+)
 
 if TYPE_CHECKING:  # The driver makes contexts.
     from jaxprgen.lowering.driver import Lowering
+
+D = TypeVar("D", bound=Hashable)
 
 
 class RuleContext(NamedTuple):
@@ -65,7 +75,7 @@ class RuleContext(NamedTuple):
         StaticShapeError
             It depends on an argument that has no value while the program is emitted: a tracer.
         """
-        return self.lowering.statics.static(self.step, position)
+        return self._values([position])[0]
 
     def static_int(self, position: int) -> Size:
         """Return `static` of an integer scalar."""
@@ -73,7 +83,10 @@ class RuleContext(NamedTuple):
 
     def static_or_none(self, position: int) -> Array | None:
         """Return the value of an input if it follows from constants and shapes, else None."""
-        return self.lowering.statics.static_or_none(self.step, position)
+        try:
+            return self.static(position)
+        except (ValueNeededError, StaticShapeError):
+            return None
 
     def static_in_trace(self, position: int) -> Array | None:
         """Return the value of an input if it is static; under a transformation, make it static.
@@ -81,7 +94,14 @@ class RuleContext(NamedTuple):
         A direct call then serves all values by one program. Under a JAX transformation, a program
         is specialized on the value, unless it depends on an argument that is a tracer.
         """
-        return self.lowering.statics.static_in_trace(self.step, position)
+        call = self.lowering.statics.decisions.call
+        call.asked = True
+        if not call.in_trace:
+            return self.static_or_none(position)
+        try:
+            return self.static(position)
+        except StaticShapeError:
+            return None
 
     def decided(
         self,
@@ -98,7 +118,21 @@ class RuleContext(NamedTuple):
         With ``over_steps``, ``decide`` takes a list of such lists: one for each step of the loop
         around, if sequences of the loop decide the values.
         """
-        return self.lowering.statics.decided(self.step, positions, decide, over_steps)
+        decisions = self.lowering.statics.decisions
+        if self.node not in decisions.nodes:
+            return None
+        try:
+            request = Request(given=decisions.values, over_steps=over_steps)
+            values = self._values(positions, request)
+            found = decide(by_step(values) if over_steps else values)
+        except StaticShapeError:
+            found = None
+        except ValueNeededError as needed:
+            if needed.node is not None:  # Another node is to decide first.
+                raise
+            found = None
+        decisions.found.append(found)
+        return found
 
     def undecided(
         self, positions: Sequence[int], text: str = "", *, over_steps: bool = False
@@ -109,7 +143,26 @@ class RuleContext(NamedTuple):
         then finds something `decided`. ``text`` says what depends on the values, and what else to
         do.
         """
-        return self.lowering.statics.undecided(self.step, positions, text, over_steps)
+        statics, needed = self.lowering.statics, tuple[int, ...]()
+        path: Path = (Asking(statics, self.step, tuple(positions)),)
+        # Outside of loops and other nodes, what is not static is not decided over steps either.
+        request = Request(given=statics.decisions.values, over_steps=over_steps)
+        try:
+            self._values(positions, STATIC if over_steps and statics.ask is None else request)
+        except ValueNeededError as error:
+            if error.node is not None:  # Another node is to decide first.
+                raise
+            needed, path = error.inputs, error.path
+        except StaticShapeError as error:
+            found = type(error)(f"{text}\n{error}" if text else str(error))
+            found.located = True
+            return found
+        if not needed and self.node in statics.decisions.nodes:
+            raise LoweringError("The rule asks for a decision, and does not take it.")
+        raise ValueNeededError(needed, path, self.node)
+
+    def _values(self, positions: Sequence[int], request: Request = STATIC) -> list[Any]:
+        return self.lowering.statics.values_of(self.step, positions, request)
 
     def producer(self, position: int) -> tuple[Any, list[Any], int] | None:
         """Return the node that computes an input, the values of its inputs, and the output's index.

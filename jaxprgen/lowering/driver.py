@@ -18,8 +18,7 @@ from jaxprgen._jax import ArrayImpl, JaxprEqn
 from jaxprgen.arguments.inputs import KEY
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import random
-from jaxprgen.emit.cuts import Cut
-from jaxprgen.emit.deferred import Deferred
+from jaxprgen.emit.deferred import Cut, Deferred
 from jaxprgen.emit.lazy import Lazy, forced
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.selection import Selected
@@ -29,10 +28,10 @@ from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.graph import OutputType, Plan, Step
 from jaxprgen.lowering.registry import Rule, find_rule
-from jaxprgen.lowering.rows import Row
 from jaxprgen.lowering.static import (
     Ask,
     Decisions,
+    Row,
     Statics,
     ValueNeededError,
     as_value,

@@ -19,8 +19,7 @@ from jaxprgen.errors import ReverseModeError, ShapeMismatchError, StaticShapeErr
 from jaxprgen.ir import current_builder
 from jaxprgen.lowering import nested
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.rows import Row
-from jaxprgen.lowering.static import ValueNeededError
+from jaxprgen.lowering.static import Row, ValueNeededError
 
 
 class LoopLayout(NamedTuple):

@@ -16,8 +16,7 @@ from jaxprgen.emit.values import Value, value_of
 from jaxprgen.errors import JaxprGenError
 from jaxprgen.ir import Builder
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.rows import Row
-from jaxprgen.lowering.static import FOLD_LIMIT
+from jaxprgen.lowering.static import FOLD_LIMIT, Row
 
 
 class _Program(NamedTuple):

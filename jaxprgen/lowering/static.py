@@ -9,10 +9,10 @@ it, and one program serves all arguments for which the node decides the same.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,19 +21,13 @@ from jaxprgen.emit.lazy import Lazy
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.sizes import is_known
 from jaxprgen.emit.sparse import Sparse
-from jaxprgen.emit.values import Array, Value, full
-from jaxprgen.errors import JaxprGenError, LoweringError, StaticShapeError
+from jaxprgen.emit.values import Value, full
+from jaxprgen.errors import StaticShapeError
 from jaxprgen.lowering.graph import Plan, Step
 from jaxprgen.lowering.registry import needed_inputs
-from jaxprgen.lowering.rows import EachStep, Row, by_step, changes, compute
-
-D = TypeVar("D", bound=Hashable)
 
 FOLD_LIMIT = 1024
 """Elements up to which a static result is computed while emitting rather than emitted."""
-
-_NONE: Mapping[int, Any] = MappingProxyType({})
-
 
 # --- Values as NumPy has them -------------------------------------------------------------
 
@@ -84,6 +78,69 @@ def static_or_ones(x: Any) -> Any:
     if isinstance(x, Value) and x.static is None:
         return np.broadcast_to(np.ones((), x.dtype), x.shape)
     return static_value(x)
+
+
+# --- Values that change from one step of a loop to the next, where its sequences are known -----
+
+
+class Row(NamedTuple):
+    """An input of a step's graph that is a row of an input of the loop, by its position."""
+
+    position: int
+
+
+class EachStep(NamedTuple):
+    """The values that one variable has in the steps of a loop, one after the other."""
+
+    loop: Any
+    values: Sequence[Any]
+
+
+def by_step(values: Sequence[Any]) -> list[list[Any]]:
+    """Return the values of variables in each step; one list if none of them changes."""
+    lengths = [len(x.values) for x in values if type(x) is EachStep]
+    return [
+        [x.values[i] if type(x) is EachStep else x for x in values]
+        for i in range(lengths[0] if lengths else 1)
+    ]
+
+
+def changes() -> StaticShapeError:
+    """Return the error of a value that changes, and is not known."""
+    return StaticShapeError(
+        "A shape depends on a value that changes from one step of a loop to the next, and is not "
+        "known while the program is emitted.\nMake all that the loop gives of one shape: compute "
+        "with as much as there can be, and mask the rest."
+    )
+
+
+def compute(
+    function: Callable[[dict[int, Any]], dict[int, Any]],
+    given: Mapping[int, Any],
+    targets: Sequence[int],
+) -> dict[int, Any]:
+    """Return what a function makes of values, in each step if some of them change.
+
+    Raises
+    ------
+    StaticShapeError
+        Values change from step to step of several loops.
+    """
+    changing = {place: x for place, x in given.items() if type(x) is EachStep}
+    if not changing:
+        return function(dict(given))
+    loop, *others = {x.loop for x in changing.values()}
+    if others:
+        raise changes()
+    known: dict[Any, dict[int, Any]] = {}  # Many steps may have the same values.
+    found: list[dict[int, Any]] = []
+    for row in by_step([*changing.values()]):
+        key = tuple(np.asarray(x).tobytes() for x in row)
+        if key not in known:
+            own = dict(zip(changing, map(np.asarray, row), strict=True))
+            known[key] = function({**given, **own})
+        found.append(known[key])
+    return {place: EachStep(loop, [x[place] for x in found]) for place in targets}
 
 
 # --- What lowering cannot go on without ---------------------------------------------------
@@ -164,10 +221,29 @@ class Decisions(NamedTuple):
     call: CallMode
 
 
-Ask: TypeAlias = Callable[[int, Path, Mapping[int, Any], bool], Any]
-"""Gives the value of an input of a plan inside of another one, from what is around it.
+class Request(NamedTuple):
+    """A request for the values of a step's inputs.
 
-If the last argument is true, it may be the values in `EachStep` of a loop."""
+    Attributes
+    ----------
+    path
+        The steps inside of that step that ask for them.
+    given
+        Values of arguments by which the node only decides something, by position.
+    over_steps
+        Whether values that change from step to step of the loop around may be those in `EachStep`.
+    """
+
+    path: Path = ()
+    given: Mapping[int, Any] = MappingProxyType({})
+    over_steps: bool = False
+
+
+STATIC = Request()
+"""A request for static values."""
+
+Ask: TypeAlias = Callable[[int, Request], Any]
+"""Gives the value of an input of a plan inside of another one, from what is around it."""
 
 
 class Statics:
@@ -191,6 +267,8 @@ class Statics:
     ----------
     asked
         Whether the value of an input was asked for.
+    decisions, ask
+        The parameters.
     """
 
     def __init__(
@@ -204,75 +282,9 @@ class Statics:
         self._plan = plan
         self._values = values
         self._hindrance = hindrance
-        self._ask = ask
+        self.ask = ask
         self.decisions = decisions or Decisions(frozenset(), {}, [], CallMode())
         self.asked = False
-
-    def static(self, step: Step, position: int) -> Array:
-        """Return the value of a step's input; see `RuleContext.static`."""
-        return self._of(step, [position])[0]
-
-    def static_or_none(self, step: Step, position: int) -> Array | None:
-        """Return the value of a step's input or None; see `RuleContext.static_or_none`."""
-        try:
-            return self._of(step, [position])[0]
-        except (ValueNeededError, StaticShapeError):
-            return None
-
-    def static_in_trace(self, step: Step, position: int) -> Array | None:
-        """Return the value of a step's input or None; see `RuleContext.static_in_trace`."""
-        call = self.decisions.call
-        call.asked = True
-        if not call.in_trace:
-            return self.static_or_none(step, position)
-        try:
-            return self._of(step, [position])[0]
-        except StaticShapeError:
-            return None
-
-    def decided(
-        self,
-        step: Step,
-        positions: Sequence[int],
-        decide: Callable[[list[Any]], D],
-        over_steps: bool = False,
-    ) -> D | None:
-        """Return what a step decides; see `RuleContext.decided`."""
-        if step.node not in self.decisions.nodes:
-            return None
-        try:
-            values = self._of(step, positions, (), self.decisions.values, over_steps)
-            found = decide(by_step(values) if over_steps else values)
-        except StaticShapeError:
-            found = None
-        except ValueNeededError as needed:
-            if needed.node is not None:  # Another node is to decide first.
-                raise
-            found = None
-        self.decisions.found.append(found)
-        return found
-
-    def undecided(
-        self, step: Step, positions: Sequence[int], text: str, over_steps: bool = False
-    ) -> JaxprGenError:
-        """Return the error of what is not decided, or ask; see `RuleContext.undecided`."""
-        needed: Sequence[int] = ()
-        path: Path = (Asking(self, step, tuple(positions)),)
-        try:
-            # Outside of loops and other nodes, what is not static is not decided over steps either.
-            given = _NONE if over_steps and self._ask is None else self.decisions.values
-            self._of(step, positions, (), given, over_steps)
-        except ValueNeededError as error:
-            if error.node is not None:  # Another node is to decide first.
-                raise
-            needed, path = error.inputs, error.path
-        except StaticShapeError as error:
-            found = type(error)(f"{text}\n{error}" if text else str(error))
-            found.located = True
-            return found
-        if not needed and step.node in self.decisions.nodes:
-            raise LoweringError("The rule asks for a decision, and does not take it.")
-        raise ValueNeededError(needed, path, step.node)
 
     def asking(self, step: Step, positions: Sequence[int | Row | None] | None) -> Ask:
         """Return what a plan inside of a step asks for the values of its inputs.
@@ -281,15 +293,15 @@ class Statics:
         are the same.
         """
 
-        def ask(position: int, path: Path, given: Mapping[int, Any], over_steps: bool) -> Any:
+        def ask(position: int, request: Request) -> Any:
             outer = position if positions is None else positions[position]
             if isinstance(outer, int):
-                return self._of(step, [outer], path, given, over_steps)[0]
-            if isinstance(outer, Row) and over_steps:
-                (rows,) = self._of(step, [outer.position], path, given, over_steps)
+                return self.values_of(step, [outer], request)[0]
+            if isinstance(outer, Row) and request.over_steps:
+                (rows,) = self.values_of(step, [outer.position], request)
                 if type(rows) is not EachStep:
                     return EachStep(step.node, list(rows))
-            raise changes().at(where(path))
+            raise changes().at(where(request.path))
 
         return ask
 
@@ -298,30 +310,19 @@ class Statics:
         inputs = [self._values[place] for place in step.inputs]
         return self._plan.library.describe(step.node, inputs)
 
-    def _of(
-        self,
-        step: Step,
-        positions: Sequence[int],
-        path: Path = (),
-        given: Mapping[int, Any] = _NONE,
-        over_steps: bool = False,
+    def values_of(
+        self, step: Step, positions: Sequence[int], request: Request = STATIC
     ) -> list[Any]:
-        """Return the values of a step's inputs; those of arguments may be ``given``.
-
-        ``path`` are the steps inside of this one that ask for them. With ``over_steps``, values
-        that change from step to step of the loop around may be those in `EachStep`.
-        """
+        """Return the values of a step's inputs, or raise what asks for those of arguments."""
         places = [step.inputs[i] for i in positions]
         found: dict[int, Any] = {place: static_value(self._values[place]) for place in places}
         targets = [place for place, value in found.items() if value is None]
         if targets:
-            path = (*path, Asking(self, step, tuple(positions)))
-            found |= self._evaluated(targets, path, given, over_steps)
+            path = (*request.path, Asking(self, step, tuple(positions)))
+            found |= self._evaluated(targets, request._replace(path=path))
         return [found[place] for place in places]
 
-    def _evaluated(
-        self, targets: Sequence[int], path: Path, given: Mapping[int, Any], over_steps: bool
-    ) -> dict[int, Any]:
+    def _evaluated(self, targets: Sequence[int], request: Request) -> dict[int, Any]:
         """Return the values of variables that are emitted, evaluated from static ones.
 
         The graph library evaluates the steps that the targets need, from the values of the
@@ -344,11 +345,11 @@ class Statics:
                 pending.extend(step.inputs[i] for i in needed)
             elif place in plan.leaves:  # Else it is a constant that is no array, such as a slice.
                 missing.append(place)
-        found = self._arguments(sorted(missing), path, given, over_steps) if missing else {}
+        found = self._arguments(sorted(missing), request) if missing else {}
         try:
             return compute(functools.partial(self._computed, steps, seen), found, targets)
         except StaticShapeError as error:
-            raise error if error.located else error.at(where(path)) from None
+            raise error if error.located else error.at(where(request.path)) from None
 
     def _computed(self, steps: set[int], seen: set[int], found: dict[int, Any]) -> dict[int, Any]:
         """Add the results of these steps that were ``seen`` to values of arguments."""
@@ -363,23 +364,22 @@ class Statics:
                 found.update({step.outputs[i]: results[i] for i in wanted})
         return found
 
-    def _arguments(
-        self, places: Sequence[int], path: Path, given: Mapping[int, Any], over_steps: bool
-    ) -> dict[int, Any]:
+    def _arguments(self, places: Sequence[int], request: Request) -> dict[int, Any]:
         """Return the values of the plan's inputs, or raise what asks for them."""
         leaves = [*self._plan.input_places, *(s.place for s in self._plan.shared)]
         if not set(places) <= set(leaves):
             raise StaticShapeError(
                 "A shape depends on a random draw, which has no value while the program is "
                 "emitted.\nDraw in a function of its own, and pass what it returns."
-            ).at(where(path))
+            ).at(where(request.path))
         positions = {place: leaves.index(place) for place in places}
-        if self._ask is not None:
+        if self.ask is not None:
             self.asked = True
-            return {p: self._ask(i, path, given, over_steps) for p, i in positions.items()}
+            return {p: self.ask(i, request) for p, i in positions.items()}
+        given = request.given
         decides = given is self.decisions.values
         for text in filter(None, (self._hindrance(i, decides) for i in positions.values())):
-            raise StaticShapeError(text).at(where(path))
+            raise StaticShapeError(text).at(where(request.path))
         if not given.keys() >= set(positions.values()):
-            raise ValueNeededError(tuple(positions.values()), path)
+            raise ValueNeededError(tuple(positions.values()), request.path)
         return {place: given[i] for place, i in positions.items()}

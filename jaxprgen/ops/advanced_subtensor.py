@@ -19,8 +19,8 @@ from jaxprgen.emit import fixed_size
 from jaxprgen.emit import gather as ga
 from jaxprgen.emit import index as ix
 from jaxprgen.emit import selection as sel
-from jaxprgen.emit.choose import choices_exist, choose
 from jaxprgen.emit.create import count_along
+from jaxprgen.emit.ravel import choose, within
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.shape import reshape
 from jaxprgen.emit.sizes import is_at_most
@@ -327,7 +327,7 @@ def lower_choose(ctx: RuleContext, which: Value, choices: Any) -> Value:
     if ctx.op.mode == "raise" and which.static is None:
         count = len(choices)
         ctx.require(
-            lambda: choices_exist(which, count),
+            lambda: within(which, count),
             PositionOutOfBoundsError,
             f"There are {count} arrays to choose from, and none has the number {{}}.",
             f"whether all numbers are below {count}, as many arrays as there are to choose from. "

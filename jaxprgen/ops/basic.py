@@ -10,8 +10,7 @@ import numpy as np
 
 from jaxprgen.emit import create
 from jaxprgen.emit import shape as sh
-from jaxprgen.emit.cuts import Cut
-from jaxprgen.emit.deferred import CountedRange, Uninitialized, progression
+from jaxprgen.emit.deferred import CountedRange, Cut, Uninitialized, progression
 from jaxprgen.emit.lazy import Lazy, forced
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.sizes import as_size, is_symbolic, require_at_least

@@ -57,79 +57,67 @@ def _integers(key: Value, dtype: Dtype, shape: Shape, low: Value, high: Value) -
     return random.randint(key, low, high, shape)
 
 
-_OF_MODULES = {
-    distributions: """
-        Uniform Triangular Beta Rayleigh Power Normal HalfNormal LogNormal Gamma
-        ChiSquare Pareto Gumbel Exponential Weibull Logistic Dirichlet Cauchy
-        HalfCauchy InvGamma Wald Laplace GenGamma F Geometric Bernoulli Categorical
-    """,
-    rejection: "VonMises Zipf HyperGeometric Binomial Multinomial Poisson",
+_DISTRIBUTIONS: dict[str, tuple[Any, ...]] = {
+    "Uniform": (distributions.uniform, "low high", "low <= high"),
+    "Triangular": (
+        distributions.triangular,
+        "left mode right",
+        "left <= mode",
+        "mode <= right",
+        "left < right",
+    ),
+    "Beta": (distributions.beta, "alpha beta", "alpha > 0", "beta > 0"),
+    "Rayleigh": (distributions.rayleigh, "scale", "scale >= 0"),
+    "Power": (distributions.power, "a", "a > 0"),
+    "Normal": (distributions.normal, "loc scale", "scale >= 0"),
+    "HalfNormal": (distributions.halfnormal, "loc scale", "scale >= 0"),
+    "LogNormal": (distributions.lognormal, "mean sigma", "sigma >= 0"),
+    "Gamma": (distributions.gamma, "shape scale", "shape > 0", "scale >= 0"),
+    "ChiSquare": (distributions.chisquare, "df", "df > 0"),
+    "Pareto": (distributions.pareto, "b scale", "b > 0", "scale >= 0"),
+    "Gumbel": (distributions.gumbel, "loc scale", "scale >= 0"),
+    "Exponential": (distributions.exponential, "scale", "scale >= 0"),
+    "Weibull": (distributions.weibull, "shape", "shape >= 0"),
+    "Logistic": (distributions.logistic, "loc scale", "scale >= 0"),
+    "VonMises": (rejection.vonmises, "mu kappa", "kappa >= 0"),
+    "Dirichlet": (distributions.dirichlet, "alphas", "alphas >= 0"),
+    "Cauchy": (distributions.cauchy, "loc scale", "scale >= 0"),
+    "HalfCauchy": (distributions.halfcauchy, "loc scale", "scale >= 0"),
+    "InvGamma": (distributions.invgamma, "shape scale", "shape > 0", "scale >= 0"),
+    "Wald": (distributions.wald, "mean scale", "mean > 0", "scale > 0"),
+    "TruncExponential": (distributions.truncexpon, "b loc scale", "b > 0", "scale >= 0"),
+    "StudentT": (distributions.t, "df loc scale", "df > 0", "scale >= 0"),
+    "Laplace": (distributions.laplace, "loc scale", "scale >= 0"),
+    "GenGamma": (distributions.gengamma, "alpha p lambd", "alpha > 0", "p > 0", "lambd >= 0"),
+    "F": (distributions.f, "dfn dfd", "dfn > 0", "dfd > 0"),
+    "Zipf": (rejection.zipf, "a", "a > 1"),
+    "Geometric": (distributions.geometric, "p", "p > 0", "p <= 1"),
+    "HyperGeometric": (
+        rejection.hypergeometric,
+        "ngood nbad nsample",
+        *("ngood >= 0", "nbad >= 0", "nsample >= 0", "nsample <= ngood + nbad"),
+    ),
+    "Bernoulli": (distributions.bernoulli, "p", "p >= 0", "p <= 1"),
+    "Binomial": (rejection.binomial, "n p", "n >= 0", "p >= 0", "p <= 1"),
+    "BetaBinomial": (rejection.beta_binomial, "n a b", "n >= 0", "a > 0", "b > 0"),
+    "Multinomial": (rejection.multinomial, "n p", "n >= 0", "p >= 0", "p <= 1"),
+    "Poisson": (rejection.poisson, "lam", "lam >= 0"),
+    "NegBinomial": (rejection.nbinom, "n p", "n > 0", "p > 0", "p <= 1"),
+    "Categorical": (distributions.categorical, "p"),
+    "MvNormal": (distributions.multivariate_normal, "mean cov"),
 }
-"""Distributions by the modules with a function of their name, in lower case."""
+"""The samplers of distributions, with the names of their parameters and constraints on them."""
 
 SAMPLERS: dict[Key, Draw] = {
-    **{
-        f"tensor.{name}RV": _of_floats(getattr(module, name.lower()))
-        for module, names in _OF_MODULES.items()
-        for name in names.split()
-    },
-    **{
-        op_type: _of_floats(draw)
-        for op_type, draw in {
-            "tensor.MvNormalRV": distributions.multivariate_normal,
-            "tensor.TruncExponentialRV": distributions.truncexpon,
-            "tensor.StudentTRV": distributions.t,
-            "tensor.BetaBinomialRV": rejection.beta_binomial,
-            "tensor.NegBinomialRV": rejection.nbinom,
-        }.items()
-    },
+    **{f"tensor.{name}RV": _of_floats(draw) for name, (draw, *_) in _DISTRIBUTIONS.items()},
     "tensor.RandIntRV": _integers,
     "tensor.IntegersRV": _integers,
 }
 
-
 DOMAINS: dict[Key, tuple[Constraint, ...]] = {
-    op_type: parse_constraints(*texts)
-    for op_type, texts in {
-        "tensor.UniformRV": ("low high", "low <= high"),
-        "tensor.TriangularRV": ("left mode right", "left <= mode", "mode <= right", "left < right"),
-        "tensor.BetaRV": ("alpha beta", "alpha > 0", "beta > 0"),
-        "tensor.RayleighRV": ("scale", "scale >= 0"),
-        "tensor.PowerRV": ("a", "a > 0"),
-        "tensor.NormalRV": ("loc scale", "scale >= 0"),
-        "tensor.HalfNormalRV": ("loc scale", "scale >= 0"),
-        "tensor.LogNormalRV": ("mean sigma", "sigma >= 0"),
-        "tensor.GammaRV": ("shape scale", "shape > 0", "scale >= 0"),
-        "tensor.ChiSquareRV": ("df", "df > 0"),
-        "tensor.ParetoRV": ("b scale", "b > 0", "scale >= 0"),
-        "tensor.GumbelRV": ("loc scale", "scale >= 0"),
-        "tensor.ExponentialRV": ("scale", "scale >= 0"),
-        "tensor.WeibullRV": ("shape", "shape >= 0"),
-        "tensor.LogisticRV": ("loc scale", "scale >= 0"),
-        "tensor.VonMisesRV": ("mu kappa", "kappa >= 0"),
-        "tensor.DirichletRV": ("alphas", "alphas >= 0"),
-        "tensor.CauchyRV": ("loc scale", "scale >= 0"),
-        "tensor.HalfCauchyRV": ("loc scale", "scale >= 0"),
-        "tensor.InvGammaRV": ("shape scale", "shape > 0", "scale >= 0"),
-        "tensor.WaldRV": ("mean scale", "mean > 0", "scale > 0"),
-        "tensor.TruncExponentialRV": ("b loc scale", "b > 0", "scale >= 0"),
-        "tensor.StudentTRV": ("df loc scale", "df > 0", "scale >= 0"),
-        "tensor.LaplaceRV": ("loc scale", "scale >= 0"),
-        "tensor.GenGammaRV": ("alpha p lambd", "alpha > 0", "p > 0", "lambd >= 0"),
-        "tensor.FRV": ("dfn dfd", "dfn > 0", "dfd > 0"),
-        "tensor.ZipfRV": ("a", "a > 1"),
-        "tensor.GeometricRV": ("p", "p > 0", "p <= 1"),
-        "tensor.HyperGeometricRV": (
-            "ngood nbad nsample",
-            *("ngood >= 0", "nbad >= 0", "nsample >= 0", "nsample <= ngood + nbad"),
-        ),
-        "tensor.BernoulliRV": ("p", "p >= 0", "p <= 1"),
-        "tensor.BinomialRV": ("n p", "n >= 0", "p >= 0", "p <= 1"),
-        "tensor.BetaBinomialRV": ("n a b", "n >= 0", "a > 0", "b > 0"),
-        "tensor.MultinomialRV": ("n p", "n >= 0", "p >= 0", "p <= 1"),
-        "tensor.PoissonRV": ("lam", "lam >= 0"),
-        "tensor.NegBinomialRV": ("n p", "n > 0", "p > 0", "p <= 1"),
-    }.items()
+    f"tensor.{name}RV": parse_constraints(*texts)
+    for name, (_, *texts) in _DISTRIBUTIONS.items()
+    if texts[1:]
 }
 """Constraints on parameters, outside of which the graph libraries raise ValueError.
 

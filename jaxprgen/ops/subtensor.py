@@ -14,7 +14,7 @@ import numpy as np
 from jaxprgen._jax import identity
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
-from jaxprgen.emit.cuts import Cut
+from jaxprgen.emit.deferred import Cut
 from jaxprgen.emit.sizes import is_known
 from jaxprgen.emit.values import Value
 from jaxprgen.errors import IndexOutOfBoundsError

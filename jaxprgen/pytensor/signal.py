@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from jaxprgen.emit.convolution import correlate
-from jaxprgen.emit.convolution_geometry import ConvolutionGeometry
+from jaxprgen.emit.convolution import ConvolutionGeometry, correlate
 from jaxprgen.emit.shape import expand_dims, squeeze
 from jaxprgen.emit.sizes import is_at_most
 from jaxprgen.emit.values import Value

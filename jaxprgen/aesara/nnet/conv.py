@@ -33,7 +33,7 @@ from jaxprgen._jax import Size, max_size
 from jaxprgen.emit import convolution, diagonal
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
-from jaxprgen.emit.convolution_geometry import ConvolutionGeometry
+from jaxprgen.emit.convolution import ConvolutionGeometry
 from jaxprgen.emit.pooling import SlidingWindow, unfold
 from jaxprgen.emit.shape import concatenate, reshape, slice_axis, transpose
 from jaxprgen.emit.sizes import require_at_least, require_equal, with_size

@@ -3,9 +3,8 @@
 from jaxprgen.runtime.collectives import collectives_of as collectives
 from jaxprgen.tools.debugging import debug
 from jaxprgen.tools.dot import dot, draw
-from jaxprgen.tools.guards import explain_guards
+from jaxprgen.tools.explanations import explain_guards, explain_repeats
 from jaxprgen.tools.page import html
-from jaxprgen.tools.repeats import explain_repeats
 from jaxprgen.tools.text import diff, pretty
 
 __all__ = [

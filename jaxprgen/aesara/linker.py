@@ -16,7 +16,7 @@ from aesara.link.jax.linker import JAXLinker
 from jaxprgen import _jax
 from jaxprgen.aesara.containers import CellContainer
 from jaxprgen.arguments.accept import are_arrays
-from jaxprgen.graphs.pickling import adopt_rules, portable_rules
+from jaxprgen.graphs.tables import adopt_rules, portable_rules
 from jaxprgen.lowering.traversal import inner_nodes, toposort
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.linked import LinkerMixin, MakerMixin

@@ -22,7 +22,7 @@ with `Value.astype`, because only they know the dtype to compute in. Axes are no
 - `fft`, `convolution`, `windows`, `pooling`, `normalization`, `softmax`,
   `ctc`: signals and neural networks.
 - `random`, `distributions`, `rejection`, `polya_gamma`, `inversion`, `mrg31k3p`: draws.
-- `control`, `elementwise_loop`, `recurrence`: loops and branches.
+- `control`, `recurrence`: loops and branches.
 - `lazy`, `deferred`, `selection`: arrays that a program may not need, and run-time masks.
 - `callback`, `checks`, `constraints`, `staged`, `solvers`: Python on the host, checks, routines
   that JAX traces, and minima and roots among these.

@@ -27,11 +27,22 @@ Array: TypeAlias = np.ndarray[Any, Any]
 Dtype: TypeAlias = np.dtype[Any]
 Shape: TypeAlias = tuple[Size, ...]
 EmitT = TypeVar("EmitT", bound="Emit")
+T = TypeVar("T")
+Method: TypeAlias = Callable[[Any, "ValueLike"], T]
 
 BOOL = np.dtype(bool)
 INT8 = np.dtype(np.int8)
 INT32 = np.dtype(np.int32)
 INT64 = np.dtype(np.int64)
+
+
+def both_ways(emit: Callable[[Any, Any], T]) -> tuple[Method[T], Method[T]]:
+    """Return the methods of an operator whose left, or whose right, operand has them."""
+    return emit, lambda y, x: emit(x, y)
+
+
+def _comparison(construct: Construct, strict: Construct) -> Method[Value]:
+    return lambda x, y: _compare(construct, strict, x, y)
 
 
 @final
@@ -143,38 +154,21 @@ class Value:
 
     # --- Operators: for booleans, + means "or" and * means "and", as in NumPy ----------------
 
-    def __add__(self, other: ValueLike) -> Value:
-        return _binary(lax.add, self, other, lax.bitwise_or)
-
-    def __radd__(self, other: ValueLike) -> Value:
-        return _binary(lax.add, other, self, lax.bitwise_or)
-
-    def __sub__(self, other: ValueLike) -> Value:
-        return _binary(lax.sub, self, other)
-
-    def __rsub__(self, other: ValueLike) -> Value:
-        return _binary(lax.sub, other, self)
-
-    def __mul__(self, other: ValueLike) -> Value:
-        return _multiply(self, other)
-
-    def __rmul__(self, other: ValueLike) -> Value:
-        return _multiply(other, self)
-
-    def __truediv__(self, other: ValueLike) -> Value:
-        return _divide(self, other)
-
-    def __rtruediv__(self, other: ValueLike) -> Value:
-        return _divide(other, self)
-
-    def __and__(self, other: ValueLike) -> Value:
-        return _binary(lax.bitwise_and, self, other)
-
-    def __or__(self, other: ValueLike) -> Value:
-        return _binary(lax.bitwise_or, self, other)
-
-    def __xor__(self, other: ValueLike) -> Value:
-        return _binary(lax.bitwise_xor, self, other)
+    __add__, __radd__ = both_ways(lambda x, y: _binary(lax.add, x, y, lax.bitwise_or))
+    __sub__, __rsub__ = both_ways(lambda x, y: _binary(lax.sub, x, y))
+    __mul__, __rmul__ = both_ways(lambda x, y: _multiply(x, y))
+    __truediv__, __rtruediv__ = both_ways(lambda x, y: _divide(x, y))
+    __and__, __rand__ = both_ways(lambda x, y: _binary(lax.bitwise_and, x, y))
+    __or__, __ror__ = both_ways(lambda x, y: _binary(lax.bitwise_or, x, y))
+    __xor__, __rxor__ = both_ways(lambda x, y: _binary(lax.bitwise_xor, x, y))
+    __lshift__, __rlshift__ = both_ways(lambda x, y: _shift(lax.shift_left, lax.shift_left, x, y))
+    __rshift__, __rrshift__ = both_ways(
+        lambda x, y: _shift(lax.shift_right_arithmetic, lax.shift_right_logical, x, y)
+    )
+    __lt__ = _comparison(lax.lt, lax.lt)
+    __le__ = _comparison(lax.le, lax.lt)
+    __gt__ = _comparison(lax.gt, lax.gt)
+    __ge__ = _comparison(lax.ge, lax.gt)
 
     def __neg__(self) -> Value:
         if self.fill_value is not None:
@@ -184,57 +178,12 @@ class Value:
     def __invert__(self) -> Value:
         return elementwise(lax.bitwise_not, self)
 
-    def __lshift__(self, count: ValueLike) -> Value:
-        return _shift(lax.shift_left, lax.shift_left, self, count)
-
-    def __rlshift__(self, other: ValueLike) -> Value:
-        return _shift(lax.shift_left, lax.shift_left, other, self)
-
-    def __rshift__(self, count: ValueLike) -> Value:
-        return _shift(lax.shift_right_arithmetic, lax.shift_right_logical, self, count)
-
-    def __rrshift__(self, other: ValueLike) -> Value:
-        return _shift(lax.shift_right_arithmetic, lax.shift_right_logical, other, self)
-
-    def __lt__(self, other: ValueLike) -> Value:
-        return _compare(lax.lt, lax.lt, self, other)
-
-    def __le__(self, other: ValueLike) -> Value:
-        return _compare(lax.le, lax.lt, self, other)
-
-    def __gt__(self, other: ValueLike) -> Value:
-        return _compare(lax.gt, lax.gt, self, other)
-
-    def __ge__(self, other: ValueLike) -> Value:
-        return _compare(lax.ge, lax.gt, self, other)
-
     # --- Operators that other modules of this package implement ------------------------------
 
-    def __pow__(self, exponent: ValueLike) -> Value:
-        if isinstance(exponent, int):
-            return elementwise(functools.partial(lax.integer_pow, y=int(exponent)), self)
-        return _OPERATORS["power"](*alike(self, exponent))
-
-    def __rpow__(self, base: ValueLike) -> Value:
-        return _OPERATORS["power"](*alike(base, self))
-
-    def __floordiv__(self, other: ValueLike) -> Value:
-        return _OPERATORS["floor_divide"](*alike(self, other))
-
-    def __rfloordiv__(self, other: ValueLike) -> Value:
-        return _OPERATORS["floor_divide"](*alike(other, self))
-
-    def __mod__(self, other: ValueLike) -> Value:
-        return _OPERATORS["remainder"](*alike(self, other))
-
-    def __rmod__(self, other: ValueLike) -> Value:
-        return _OPERATORS["remainder"](*alike(other, self))
-
-    def __matmul__(self, other: ValueLike) -> Value:
-        return _OPERATORS["matmul"](*alike(self, other))
-
-    def __rmatmul__(self, other: ValueLike) -> Value:
-        return _OPERATORS["matmul"](*alike(other, self))
+    __pow__, __rpow__ = both_ways(lambda x, y: _power(x, y))
+    __floordiv__, __rfloordiv__ = both_ways(lambda x, y: _OPERATORS["floor_divide"](*alike(x, y)))
+    __mod__, __rmod__ = both_ways(lambda x, y: _OPERATORS["remainder"](*alike(x, y)))
+    __matmul__, __rmatmul__ = both_ways(lambda x, y: _OPERATORS["matmul"](*alike(x, y)))
 
     def __abs__(self) -> Value:
         return _OPERATORS["modulus"](self)
@@ -459,6 +408,12 @@ def _divide(x: ValueLike, y: ValueLike) -> Value:
         dtype = _jax.canonicalize_dtype(np.dtype(np.float64))
         x, y = x.astype(dtype), y.astype(dtype)
     return elementwise(lax.div, x, y)
+
+
+def _power(x: ValueLike, exponent: ValueLike) -> Value:
+    if type(x) is Value and isinstance(exponent, int):
+        return elementwise(functools.partial(lax.integer_pow, y=int(exponent)), x)
+    return _OPERATORS["power"](*alike(x, exponent))
 
 
 def _shift(signed: Construct, unsigned: Construct, x: ValueLike, count: ValueLike) -> Value:

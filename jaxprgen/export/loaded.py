@@ -12,8 +12,7 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen.arguments.accept import accept_each, are_arrays, in_order, wrong_count
 from jaxprgen.arguments.inputs import Input, signature
-from jaxprgen.arguments.sizes import require_sizes
-from jaxprgen.arguments.specs import sizes_text
+from jaxprgen.arguments.specs import require_sizes, sizes_text
 from jaxprgen.errors import ArgumentCountError, ArgumentTypeError
 from jaxprgen.export.calls import Flat, Level, function_of
 from jaxprgen.export.executables import Executable, callables

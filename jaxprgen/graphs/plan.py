@@ -17,7 +17,7 @@ from jaxprgen.errors import InvalidGraphError
 from jaxprgen.graphs.callback import can_be_called_back, lower_by_callback
 from jaxprgen.graphs.inner_updates import updates_inside, with_updates_outside
 from jaxprgen.graphs.interface import ends_of, sizes_by_place, sorted_graph, with_key
-from jaxprgen.graphs.known import KNOWN, known_nodes, without_rule
+from jaxprgen.graphs.known import KNOWN, known_nodes, unsupported_error, without_rule
 from jaxprgen.graphs.library import (
     describe_op,
     frame_of,
@@ -32,7 +32,6 @@ from jaxprgen.graphs.shardings import placed_constants, shardings_of
 from jaxprgen.graphs.sparse import opened
 from jaxprgen.graphs.tables import Tables, remade
 from jaxprgen.graphs.typed_lists import is_typed_list
-from jaxprgen.graphs.unsupported import unsupported_error
 from jaxprgen.lowering.driver import fold_constants
 from jaxprgen.lowering.graph import OutputType, Plan, Shared, Step
 from jaxprgen.lowering.names import Apply, FunctionGraph, Variable, is_a, library_of
@@ -93,7 +92,8 @@ def plan_of(
         nodes = toposort(outputs, set(inputs))
     found = shardings_of(shardings or {}, inputs, outputs, nodes)
     where = {v: PortableSharding.of(sharding) for v, sharding in found.items()}
-    options = (callbacks, sizes, states, fixed, where, carried)
+    options = {"callbacks": callbacks, "sizes": sizes, "states": states}
+    options |= {"fixed": fixed, "carried": carried}
     matrices = opened(inputs, outputs, nodes)
     if matrices is not None:
         inputs, outputs = matrices.inputs, matrices.outputs
@@ -118,7 +118,7 @@ def plan_of(
         results=matrices.results if matrices else {},
         keys=len(drawn),
         shardings={p: found[v] for p, v in enumerate(plan.variables) if v in found},
-        reduced=lambda: (remade, (_plan_again, Tables((*ends, *options), ends[0]))),
+        reduced=lambda: (remade, (_plan_again, Tables((*ends, where, options), ends[0]))),
     )
 
 
@@ -135,25 +135,10 @@ def _moved(formats: Mapping[int, str], has_key: bool) -> dict[int, str]:
 
 
 def _plan_again(
-    inputs: Any,
-    outputs: Any,
-    callbacks: bool,
-    sizes: Any,
-    states: bool,
-    fixed: Any,
-    where: Mapping[Variable, PortableSharding],
-    carried: Any,
+    inputs: Any, outputs: Any, where: Mapping[Variable, PortableSharding], options: dict[str, Any]
 ) -> Plan:
-    return plan_of(
-        inputs,
-        outputs,
-        callbacks=callbacks,
-        sizes=sizes,
-        states=states,
-        fixed=fixed,
-        shardings={v: sharding.restored() for v, sharding in where.items()},
-        carried=carried,
-    )
+    shardings = {v: sharding.restored() for v, sharding in where.items()}
+    return plan_of(inputs, outputs, shardings=shardings, **options)
 
 
 def plan_of_nodes(

@@ -21,7 +21,7 @@ import functools
 import itertools
 from collections.abc import Collection, Generator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import jax
 import numpy as np
@@ -34,6 +34,7 @@ from jaxprgen.ir.builder import Builder
 from jaxprgen.ir.inner import Kind, holder_of, inner_programs
 from jaxprgen.ir.programs import parts
 
+T = TypeVar("T")
 ENTERED: Collection[Kind] = ("call", "cond", "scan", "while")
 """The kinds of equations that are entered by default."""
 
@@ -85,6 +86,15 @@ Evaluation: TypeAlias = Generator[Evaluated, None, list[Any]]
 """Yields every equation once it is evaluated, and returns the outputs of the program."""
 
 
+def outcome(steps: Generator[object, None, T]) -> T:
+    """Run a generator to its end, and return what it returns."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
 class Evaluator:
     """Runs programs equation by equation.
 
@@ -117,12 +127,7 @@ class Evaluator:
         within : tuple of Inside
             The equations whose inner program this is, the outermost first.
         """
-        steps = self.steps(program, operands, within)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                return end.value
+        return outcome(self.steps(program, operands, within))
 
     def steps(
         self,

@@ -1,4 +1,4 @@
-"""Rules for `aesara.tensor.basic`: creating, joining and splitting arrays."""
+"""Rules for `aesara.tensor.basic` and `io`: creating, joining, splitting and reading arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jaxprgen.emit.lazy import Lazy, forced
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.sizes import as_size, is_symbolic, require_at_least
 from jaxprgen.emit.values import Array, Dtype, Shape, Value, broadcast_to, full
-from jaxprgen.errors import ShapeMismatchError, StaticShapeError
+from jaxprgen.errors import InvalidGraphError, ShapeMismatchError, StaticShapeError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 from jaxprgen.ops.changing_sizes import sizes_of
@@ -165,3 +165,12 @@ def lower_split(ctx: RuleContext, x: Value, *_: Value) -> list[Value]:
         )
     where = sh.axis_of(ctx.static_int(1) if takes_axis(ctx.op) else ctx.op.axis, x.ndim)
     return sh.split(x, pieces.tolist(), where)
+
+
+@lowers("tensor.LoadFromDisk", folds=False)
+def lower_load_from_disk(ctx: RuleContext, path: Any) -> Value:
+    """Return the array in a file, which is read while the program is emitted."""
+    try:
+        return Value(ctx.evaluate(path)[0])
+    except (OSError, TypeError, ValueError) as error:
+        raise InvalidGraphError(f"Cannot load an array from {path}: {error}") from error

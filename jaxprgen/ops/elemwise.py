@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from jaxprgen._jax import identity
+from jaxprgen.emit.control import elementwise_loop
 from jaxprgen.emit.elementwise import canonical
-from jaxprgen.emit.elementwise_loop import elementwise_loop
 from jaxprgen.emit.values import Dtype, Value, broadcast_shapes, broadcast_to, common_shape
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.names import Apply, Variable, entry_of, is_a

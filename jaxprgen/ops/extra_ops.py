@@ -1,4 +1,4 @@
-"""Rules for `aesara.tensor.extra_ops`: cumulative sums, repetition, search, flat positions."""
+"""Rules for `aesara.tensor.extra_ops` and `sort`: running sums, repetition, sorting, search."""
 
 from __future__ import annotations
 
@@ -149,3 +149,25 @@ def lower_bartlett(ctx: RuleContext, length: Value) -> Any:
     size = ctx.static_int(0)
     folded = ctx.fold((length,), (max_size(size, 0),))
     return list(folded) if folded else create.bartlett(size)
+
+
+@lowers("tensor.SortOp")
+def lower_sort(ctx: RuleContext, x: Value, _: Value) -> Value:
+    """Return the elements sorted along a static axis."""
+    return so.sort(x, sh.axis_of(ctx.static_int(1), x.ndim))
+
+
+@lowers("tensor.ArgSortOp")
+def lower_argsort(ctx: RuleContext, x: Value, _: Value) -> Value:
+    """Return the positions that sort, by a stable sort for every ``kind``."""
+    return so.argsort(x, sh.axis_of(ctx.static_int(1), x.ndim))
+
+
+@lowers("tensor.TopKOp")
+def lower_top_k(ctx: RuleContext, x: Value, _: Value) -> list[Value]:
+    """Return a static number of the largest elements, in the order that Aesara leaves open."""
+    op = ctx.op
+    axis = sh.axis_of(op.axis, x.ndim)
+    values, positions = so.top_k(x, ctx.static_int(1), axis)
+    numbers = positions.astype(ew.canonical(np.dtype(op.idx_dtype)))
+    return [*[values] * op.return_values, *[numbers] * op.return_indices]

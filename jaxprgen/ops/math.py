@@ -1,16 +1,17 @@
-"""Rules for `aesara.tensor.math`, and for `CAReduce`: products, convolutions, reductions."""
+"""Rules for `aesara.tensor.math`, `special` and `CAReduce`: products, reductions, softmax."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from jaxprgen.emit import convolution, linalg, reduce
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit.values import Value
+from jaxprgen.emit import softmax as sm
+from jaxprgen.emit.values import BOOL, Value
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.names import entry_of, is_a
 from jaxprgen.lowering.registry import lowers
@@ -69,7 +70,7 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
     """Return the axes to reduce; a scalar has none, even if the Op names axis 0."""
     if axis is None or rank == 0:
         return tuple(range(rank))
-    return tuple(sorted(int(d) % rank for d in axis))
+    return tuple(sorted(int(d) % rank for d in np.atleast_1d(axis)))
 
 
 @lowers("tensor.CAReduce")
@@ -116,3 +117,31 @@ def lower_max_and_argmax(ctx: RuleContext, x: Value, *_: Value) -> list[Value]:
     """Return the maximum and its first position over the axes, in row-major order."""
     axes = axes_of(ctx.op.axis, x.ndim)
     return [reduce.max(x, axes), reduce.argmax(x, axes)]
+
+
+def _in_floats(function: Callable[..., Value], ctx: RuleContext, x: Value) -> Value:
+    """Compute in floats; for integers, Aesara declares an integer result, which is truncated."""
+    working = ctx.dtype if ctx.dtype.kind in "fc" else ew.canonical(np.float64)
+    return function(x.astype(working), axes_of(ctx.op.axis, x.ndim)).astype(ctx.dtype)
+
+
+@lowers("tensor.Softmax")
+def lower_softmax(ctx: RuleContext, x: Value) -> Value:
+    """Return the softmax: ``exp(x)``, scaled to sum to 1."""
+    return _in_floats(sm.softmax, ctx, x)
+
+
+@lowers("tensor.LogSoftmax")
+def lower_log_softmax(ctx: RuleContext, x: Value) -> Value:
+    """Return the logarithm of the softmax."""
+    return _in_floats(sm.log_softmax, ctx, x)
+
+
+@lowers("tensor.SoftmaxGrad")
+def lower_softmax_grad(ctx: RuleContext, cotangent: Value, y: Value) -> Value:
+    """Return the gradient of the softmax ``y`` as built by `aesara.grad`."""
+    working = np.result_type(cotangent.dtype, y.dtype)
+    if working == BOOL:  # NumPy sums booleans in int64.
+        working = ew.canonical(np.int64)
+    cotangent, y = cotangent.astype(working), y.astype(working)
+    return sm.softmax_vjp(cotangent, y, axes_of(ctx.op.axis, y.ndim)).astype(ctx.dtype)

@@ -17,8 +17,6 @@ from jaxprgen.pytensor import elemwise as elemwise
 from jaxprgen.pytensor import linalg as linalg
 from jaxprgen.pytensor import random as random
 from jaxprgen.pytensor import registered as registered
-from jaxprgen.pytensor import signal as signal
-from jaxprgen.pytensor import subtensor as subtensor
 from jaxprgen.pytensor.dimensions import without_dimensions
 
 lowers_package("pytensor.tensor.optimize", "jaxprgen.pytensor.optimize")

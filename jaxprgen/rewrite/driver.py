@@ -53,7 +53,17 @@ class Statistics:
     counts: dict[Rule, Count] = field(default_factory=dict)
 
     def add(self, rule: Rule, *, fired: bool, seconds: float = 0.0) -> None:
-        """Record that a rule fired, or did not, after this time."""
+        """Record whether a rule fired.
+
+        Parameters
+        ----------
+        rule : Rule
+            The rule.
+        fired : bool
+            Whether it did.
+        seconds : float
+            The time that it took.
+        """
         count = self.counts.setdefault(rule, Count())
         count.hits += fired
         count.misses += not fired

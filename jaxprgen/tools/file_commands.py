@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable
+import os
+import platform
+from collections.abc import Iterable, Iterator
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import jax
@@ -13,7 +16,6 @@ import numpy as np
 from jaxprgen.errors import UsageError
 from jaxprgen.export.loading import load
 from jaxprgen.texts import visible, visible_lines
-from jaxprgen.tools.environment import environment
 from jaxprgen.tools.values import by_place, value_of
 
 
@@ -59,3 +61,34 @@ def _print_table(rows: Iterable[tuple[str, str]]) -> None:
     rows = [*rows]
     width = max(len(name) for name, _ in rows)
     print("\n".join(visible(f"{name:{width}}  {text}", None) for name, text in rows))
+
+
+_PACKAGES = ("jaxprgen", "jax", "jaxlib", "numpy", "scipy", "aesara", "pytensor", "aeppl", "pymc")
+_PACKAGES += ("blackjax", "numpyro")
+_SETTINGS = ("JAX_", "XLA_", "AESARA_FLAGS", "PYTENSOR_FLAGS")
+"""Environment variables that change what happens: those that begin like this."""
+
+
+def environment() -> Iterator[tuple[str, str]]:
+    """Yield a name and a text for each row of a report.
+
+    Yields
+    ------
+    tuple of str
+        A package and its version, a device, or an environment variable and its value.
+    """
+    for package in _PACKAGES:
+        yield package, _version(package)
+    yield "python", f"{platform.python_version()}, {platform.platform()}"
+    for device in jax.devices():
+        yield "device", f"{device.id}: {device.platform}, {device.device_kind}"
+    for name, value in sorted(os.environ.items()):
+        if name.startswith(_SETTINGS):
+            yield "setting", f"{name}={value}"
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from subprocesses import python
 
-from jaxprgen.tools import environment
+from jaxprgen.tools import file_commands
 from jaxprgen.tools.command_line import main
 
 ROOT = Path(__file__).parents[2]
@@ -91,7 +91,7 @@ def test_all_options(run):
 
 def test_info_without_a_file_says_what_is_installed(run, monkeypatch):
     monkeypatch.setenv("JAX_EXAMPLE", "1")
-    monkeypatch.setattr(environment, "_PACKAGES", ("numpy", "no-such-package"))
+    monkeypatch.setattr(file_commands, "_PACKAGES", ("numpy", "no-such-package"))
     status, out, err = run("info")
     assert (status, err) == (0, "")
     rows = [line.split(maxsplit=1) for line in out.splitlines()]

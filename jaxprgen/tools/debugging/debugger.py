@@ -10,6 +10,7 @@ import jax
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Frame
 from jaxprgen.errors import ArgumentCountError, ArgumentTypeError, UnknownNameError
+from jaxprgen.ir.evaluate import outcome
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.observe import Observable
 from jaxprgen.tools.debugging.findings import KINDS, Finding
@@ -124,24 +125,14 @@ class Debugger:
         ArgumentTypeError
             An argument is abstract.
         """
-        steps = self.steps(*args, **named)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                return end.value
+        return outcome(self.steps(*args, **named))
 
     def steps(self, *args: Any, **named: Any) -> Generator[ComputedValue, None, Any]:
         """Do the same as a generator that yields every value once it is computed."""
         self.findings = ()
         wanted = {*self._watch, *self._breakpoints}
         run = Run(_debuggee(self._f, args, named), self._find, set(self._allow), wanted)
-        events = run.events()
-        while True:
-            try:
-                event = next(events)
-            except StopIteration as end:
-                return end.value
+        for event in run.events():
             if isinstance(event, Finding):
                 self.findings += (event,)
                 if self._stop:
@@ -152,6 +143,7 @@ class Debugger:
             if event.name in self._breakpoints:
                 _break(event.name, event.value, event.values, event.frame)
             yield event
+        return run.result
 
 
 def _break(name: str, value: Any, values: Mapping[str, Any], frame: Frame | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeAlias
 
@@ -124,9 +124,10 @@ class Run:
         self._own_constants = set[Any]()
         # What has been reported of which node or equation: a loop evaluates one many times.
         self._reported = set[tuple[int, str]]()
+        self.result: Any = None
 
-    def events(self) -> Generator[ComputedValue | Finding, None, Any]:
-        """Yield every value once it is computed, then its findings; return the result."""
+    def events(self) -> Events:
+        """Yield every value once it is computed, then its findings; `result` is set at the end."""
         debuggee = self._debuggee
         yield from self._arguments()
         yield from self._constants()
@@ -142,7 +143,7 @@ class Run:
         ]
         if any(contains("nan", x) for x in outputs):
             yield from self._lost_masks.values()
-        return debuggee.restore(outputs)
+        self.result = debuggee.restore(outputs)
 
     # --- Values known before the program runs ------------------------------------------------
 

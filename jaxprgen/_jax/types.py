@@ -167,12 +167,6 @@ def default_platform() -> str:
     return getattr(device, "platform", device) or jax.default_backend()
 
 
-def shares_memory(x: Any, host: np.ndarray[Any, Any]) -> bool:
-    """Return whether an array on the device lies in the memory of a NumPy array."""
-    is_single = type(x.sharding) is SingleDeviceSharding
-    return is_single and x.unsafe_buffer_pointer() == host.ctypes.data
-
-
 def runs_now() -> bool:
     """Return whether a jitted function runs when it is called now, as one compiled program."""
     return trace_state_clean() and not _config.disable_jit.value

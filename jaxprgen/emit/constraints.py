@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,12 +12,6 @@ import numpy as np
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.values import Value
 
-_EMITTED: dict[Any, Callable[[Value, Value], Value]] = {
-    operator.lt: operator.lt,
-    operator.le: operator.le,
-    operator.gt: operator.gt,
-    operator.ge: operator.ge,
-}
 _OPPOSITES = {"<": operator.ge, "<=": operator.gt, ">": operator.le, ">=": operator.lt}
 
 
@@ -88,7 +82,7 @@ def violated(constraint: Constraint, parameters: Sequence[Value], strict: bool) 
     dtype = ew.canonical(np.result_type(x.dtype, *(p.dtype for p in others)))
     terms = [p.astype(dtype) for p in (x, *others)]
     limit = functools.reduce(operator.add, terms[1:]) if others else terms[0].like(constraint.limit)
-    wrong = _EMITTED[constraint.opposite](terms[0], limit)
+    wrong: Value = constraint.opposite(terms[0], limit)
     return wrong | ew.isnan(x) if strict and dtype.kind == "f" else wrong
 
 

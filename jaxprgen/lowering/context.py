@@ -205,7 +205,7 @@ class RuleContext(NamedTuple):
         """Return the node's outputs for arrays, by the graph library's own implementation."""
         return self.lowering.plan.library.evaluate(self.step.node, inputs)
 
-    def fold(self, inputs: Sequence[Value], shape: Shape) -> Sequence[Array] | None:
+    def fold(self, inputs: Sequence[Value], shape: Shape) -> list[Array] | None:
         """Return the node's outputs as arrays, or None.
 
         They are computed if all inputs are static and a result of this shape is small.
@@ -213,7 +213,7 @@ class RuleContext(NamedTuple):
         if not is_at_most(shape, FOLD_LIMIT):
             return None
         arrays = [x.static for x in inputs]
-        return None if any(a is None for a in arrays) else self.evaluate(*arrays)
+        return None if any(a is None for a in arrays) else [*self.evaluate(*arrays)]
 
     def require(
         self,

@@ -84,9 +84,8 @@ def lower_arange(ctx: RuleContext, start: Value, stop: Value, step: Value) -> An
         raise ShapeMismatchError("The step of arange must not be zero.")
     length = create.arange_length(first, last, by)
     values = [full((), v, x) for v, x in zip((first, last, by), _dtypes(ctx), strict=True)]
-    folded = ctx.fold(values, (length,))
-    if folded is not None:
-        return list(folded)
+    if folded := ctx.fold(values, (length,)):
+        return folded
     # NumPy rounds the first two elements to the dtype, and extrapolates from them.
     if is_symbolic(first):
         return create.arange(full((), first, ctx.dtype), full((), by, ctx.dtype), length, ctx.dtype)
@@ -129,10 +128,8 @@ def lower_eye(ctx: RuleContext, rows: Value, columns: Value | None, diagonal: Va
     The diagonal may be a value that only the running program knows.
     """
     shape = _sizes(ctx, 0, 1) * 2 if columns is None else _sizes(ctx, 0, 2)
-    folded = ctx.fold((rows, rows if columns is None else columns, diagonal), shape)
-    if folded is not None:
-        return list(folded)
-    return create.eye(shape[0], shape[1], diagonal, ctx.dtype)
+    given = rows, rows if columns is None else columns, diagonal
+    return ctx.fold(given, shape) or create.eye(shape[0], shape[1], diagonal, ctx.dtype)
 
 
 @lowers("tensor.Join")

@@ -38,7 +38,5 @@ def lower_fill_diagonal_offset(ctx: RuleContext, x: Value, value: Value, offset:
 def lower_tri(ctx: RuleContext, rows: Value, columns: Value | None, offset: Value) -> Any:
     """Return ones on and below a diagonal, in a static shape; ``columns`` is None for a square."""
     shape = ctx.static_int(0), ctx.static_int(0 if columns is None else 1)
-    folded = ctx.fold((rows, rows if columns is None else columns, offset), shape)
-    if folded is not None:
-        return list(folded)
-    return diagonal.tri(*shape, offset, ctx.dtype)
+    given = rows, rows if columns is None else columns, offset
+    return ctx.fold(given, shape) or diagonal.tri(*shape, offset, ctx.dtype)

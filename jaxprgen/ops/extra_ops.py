@@ -58,8 +58,7 @@ def lower_repeat(ctx: RuleContext, x: Value, counts: Value) -> Any:
         return _repeat_symbolic(rows, times, axis)
     each = sh.repeat_counts(times, length)
     size = math.prod(shape[:axis] + shape[axis + 1 :]) * int(each.sum())
-    folded = ctx.fold((x, counts), (size,))
-    return list(folded) if folded else sh.repeat(rows, each, axis)
+    return ctx.fold((x, counts), (size,)) or sh.repeat(rows, each, axis)
 
 
 def _repeat_symbolic(x: Value, counts: Array, axis: int) -> Value:
@@ -147,8 +146,7 @@ def lower_ravel_multi_index(ctx: RuleContext, *operands: Value) -> Value:
 def lower_bartlett(ctx: RuleContext, length: Value) -> Any:
     """Return the Bartlett window of a static length."""
     size = ctx.static_int(0)
-    folded = ctx.fold((length,), (max_size(size, 0),))
-    return list(folded) if folded else create.bartlett(size)
+    return ctx.fold((length,), (max_size(size, 0),)) or create.bartlett(size)
 
 
 @lowers("tensor.SortOp")

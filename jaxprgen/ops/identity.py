@@ -11,6 +11,7 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.callback import call_for_effect
 from jaxprgen.emit.custom_derivatives import undefined, with_derivatives, with_pullback
+from jaxprgen.emit.deferred import Deferred
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.values import Value
 from jaxprgen.errors import FailedAssertionError, assertion_error
@@ -20,15 +21,12 @@ from jaxprgen.lowering.registry import lowers
 # --- Copies, and marks for gradients ------------------------------------------------------
 
 
-@lowers(
-    "compile.ViewOp",
-    "compile.DeepCopyOp",
-    "compile.UpdatePlaceholder",
-    "tensor.CpuContiguous",
-    folds=False,
-)
-def lower_identity(ctx: RuleContext, x: Value) -> Value:
-    """Return the operand: programs have no memory that a copy could share."""
+@lowers("compile.ViewOp", "compile.DeepCopyOp", lazy=Selected)
+@lowers("compile.ViewOp", "compile.DeepCopyOp", "tensor.Unbroadcast", lazy=Deferred)
+@lowers("compile.ViewOp", "compile.DeepCopyOp", "tensor.Unbroadcast", folds=False)
+@lowers("compile.UpdatePlaceholder", "tensor.CpuContiguous", folds=False)
+def lower_identity(ctx: RuleContext, x: Any) -> Any:
+    """Return the operand: programs have no memory to share, and sizes decide how it broadcasts."""
     return x
 
 

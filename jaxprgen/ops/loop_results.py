@@ -25,12 +25,6 @@ from jaxprgen.ops.shape import lower_shape, lower_shape_i
 from jaxprgen.ops.subtensor import index_of, lower_inc_subtensor, lower_subtensor
 
 
-@lowers("compile.ViewOp", "compile.DeepCopyOp", "tensor.Unbroadcast", lazy=Deferred)
-def lower_view_of_deferred(ctx: RuleContext, x: Deferred) -> Deferred:
-    """Return the operand."""
-    return x
-
-
 @lowers("tensor.Shape", lazy=Deferred)
 def lower_shape_of_deferred(ctx: RuleContext, x: Deferred) -> Value | Array:
     """Return the sizes; the first may be a number that the program counts."""

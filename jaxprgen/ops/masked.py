@@ -25,12 +25,6 @@ from jaxprgen.ops.elemwise import lower_elemwise
 from jaxprgen.ops.math import axes_of, reduce_by
 
 
-@lowers("compile.ViewOp", "compile.DeepCopyOp", lazy=Selected)
-def lower_view_of_selected(ctx: RuleContext, x: Selected) -> Selected:
-    """Return the operand."""
-    return x
-
-
 @lowers("tensor.Elemwise", lazy=Selected)
 def lower_elemwise_of_selected(ctx: RuleContext, *xs: Value | Selected) -> list[Selected]:
     """Apply a scalar Op to elements selected by one mask, and to arrays that broadcast to them."""

@@ -100,7 +100,11 @@ def lower_qr(ctx: RuleContext, x: Value) -> list[Value]:
 @lowers("tensor.SVD")
 def lower_svd(ctx: RuleContext, x: Value) -> list[Value]:
     """Return a singular value decomposition, or the singular values alone."""
-    (x,) = reals(ctx, x)
+    return svd_of(ctx, *reals(ctx, x))
+
+
+def svd_of(ctx: RuleContext, x: Value) -> list[Value]:
+    """Return what `lower_svd` does, for operands of one inexact dtype."""
     if not ctx.op.compute_uv:
         return declared(ctx, decompositions.singular_values(x))
     return declared(ctx, *decompositions.svd(x, full_matrices=bool(ctx.op.full_matrices)))

@@ -56,12 +56,6 @@ def lower_specify_shape(ctx: RuleContext, x: Any, *sizes: Value | None) -> Any:
     return x
 
 
-@lowers("tensor.Unbroadcast", folds=False)
-def lower_unbroadcast(ctx: RuleContext, x: Value) -> Value:
-    """Return the operand: its actual sizes decide how it broadcasts."""
-    return x
-
-
 @lowers("tensor.Reshape")
 def lower_reshape(ctx: RuleContext, x: Value, shape: Value) -> Value:
     """Return the elements in a static shape."""

@@ -18,7 +18,7 @@ from jaxprgen.emit.windows import pad
 from jaxprgen.errors import UnsupportedOpError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
-from jaxprgen.ops.nlinalg import declared, lower_function, reals
+from jaxprgen.ops.nlinalg import declared, lower_function, reals, svd_of
 
 lower_function(matrix.slogdet, "tensor.SLogDet")
 lower_function(matrix.solve_discrete_riccati, "tensor.SolveDiscreteARE")
@@ -39,10 +39,7 @@ def lower_eigh(ctx: RuleContext, x: Value, *metric: Value) -> list[Value]:
 @lowers("pytensor.tensor.SVD")
 def lower_svd(ctx: RuleContext, x: Value) -> list[Value]:
     """Return a singular value decomposition, or the singular values alone."""
-    (x,) = inexact(x)
-    if not ctx.op.compute_uv:
-        return declared(ctx, decompositions.singular_values(x))
-    return declared(ctx, *decompositions.svd(x, full_matrices=bool(ctx.op.full_matrices)))
+    return svd_of(ctx, *inexact(x))
 
 
 @lowers("tensor.Schur")

@@ -64,24 +64,20 @@ def lower_mul_sd(ctx: RuleContext, x: Any, y: Value) -> Sparse:
 
 
 @lowers("sparse.MulSV", "sparse.MultiplySparseDenseVector", "sparse.SparseDenseVectorMultiply")
-def lower_mul_sv(ctx: RuleContext, x: Any, y: Value) -> Sparse:
-    """Multiply the columns by the elements of a vector."""
-    x = matrix_of(x)
-    return x.with_data(x.data * sm.along(x, y, 1))
-
-
 @lowers("sparse.ColScaleCSC")
-def lower_col_scale(ctx: RuleContext, x: Any, s: Value) -> Sparse:
+def lower_scaled_columns(ctx: RuleContext, x: Any, y: Value) -> Sparse:
     """Multiply the columns by the elements of a vector."""
-    x = matrix_of(x)
-    return x.with_data((x.data * sm.along(x, s, 1)).astype(x.dtype))
+    return _scaled(ctx, matrix_of(x), y, 1)
 
 
 @lowers("sparse.RowScaleCSC")
-def lower_row_scale(ctx: RuleContext, x: Any, s: Value) -> Sparse:
+def lower_scaled_rows(ctx: RuleContext, x: Any, y: Value) -> Sparse:
     """Multiply the rows by the elements of a vector."""
-    x = matrix_of(x)
-    return x.with_data((x.data * sm.along(x, s, 0)).astype(x.dtype))
+    return _scaled(ctx, matrix_of(x), y, 0)
+
+
+def _scaled(ctx: RuleContext, x: Sparse, y: Value, axis: int) -> Sparse:
+    return x.with_data((x.data * sm.along(x, y, axis)).astype(dtype_of(ctx)))
 
 
 Relation = Callable[[Value, Value], Value]

@@ -1,7 +1,9 @@
-"""A builder of jaxprs, which collects equations and returns one verified program.
+"""A builder of jaxprs, which collects equations.
 
 The design follows ``JaxprBuilder`` in JAX's tutorial *Autodidax*. To emit an equation is to compute
-its types, make fresh variables, and append it. `Builder.build` is the only exit.
+its types, make fresh variables, and append it. `Builder.build` returns a verified program; passes
+take equations from `Builder.equations_from`, and put them among those of another program, which is
+then verified as a whole.
 """
 
 from __future__ import annotations

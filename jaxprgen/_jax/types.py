@@ -172,6 +172,15 @@ def runs_now() -> bool:
     return trace_state_clean() and not _config.disable_jit.value
 
 
+def runs_once() -> bool:
+    """Return whether it also runs once, and its results are returned whatever they are.
+
+    Under ``jax_debug_nans`` and ``jax_debug_infs``, JAX runs a program again to find the equation
+    that made such a number, and then raises.
+    """
+    return runs_now() and not (_config.debug_nans.value or _config.debug_infs.value)
+
+
 def is_staged() -> bool:
     """Return whether JAX makes a program of what is called now, as under ``jit`` or in ``scan``."""
     trace: Any = _core.trace_ctx.trace

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copyreg
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -66,17 +67,17 @@ class JaxprFunction(Function):
             and self.vm.program
         )
         self._dtypes = [np.dtype(c.type.dtype) for c in given] if simple else None
+        self._calling = threading.RLock()
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run on arguments, and write the updates."""
         # Aesara's own way copies arrays to the host to check them, and refuses tracers.
-        dtypes = self._dtypes
-        if named or self.profile or dtypes is None:
+        if not (named or self.profile or self._dtypes is None):
+            is_traced = any(isinstance(x, _jax.Tracer) for x in args)
+            if is_traced or are_arrays(args, self._dtypes):
+                return self._rebuilt(self.vm.run(args))
+        with self._calling:  # It puts the arguments where another thread would find them.
             return super().__call__(*args, **named)
-        is_traced = any(isinstance(x, _jax.Tracer) for x in args)
-        if is_traced or are_arrays(args, dtypes):
-            return self._rebuilt(self.vm.run(args))
-        return super().__call__(*args)
 
     def _rebuilt(self, outputs: list[Any]) -> Any:
         """Arrange the outputs as they were given."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 import itertools
+import operator
 import threading
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -17,6 +18,7 @@ from jax.sharding import NamedSharding
 from jaxprgen import _jax
 from jaxprgen._jax import ArrayImpl
 from jaxprgen.arguments.shardings import PortableArray, placed
+from jaxprgen.arguments.sparse import MatrixParts, scipy_matrix
 from jaxprgen.emit.values import Array
 from jaxprgen.graphs.generators import Keyed, is_generator, key_of, with_key
 from jaxprgen.ir import canonical_dtype
@@ -35,15 +37,13 @@ class _Copy(NamedTuple):
         The bytes of the value, if someone may write into it; else None.
     """
 
-    array: Any = None
-    source: Any = None
-    data: bytearray | None = None
+    array: Any
+    source: Any
+    data: bytearray | None
 
     def is_of(self, value: Any) -> bool:
         """Return whether this is a copy of a value as it is now."""
-        if value is not self.source or self.source is None:
-            return False
-        if self.array.dtype != _jax.canonicalize_dtype(value.dtype):
+        if value is not self.source or self.array.dtype != _jax.canonicalize_dtype(value.dtype):
             return False
         return self.data is None or self.data == np.ascontiguousarray(value)
 
@@ -57,7 +57,8 @@ class Cell:
     - a JAX array. It stays on the device from call to call;
     - an array of NumPy, of which the cell has a copy on the device. If someone may have written
       into the value, its bytes are compared before each use of the copy;
-    - a generator of NumPy, which stands for a PRNG key.
+    - a generator of NumPy, which stands for a PRNG key;
+    - a sparse matrix of SciPy, which functions take apart themselves.
 
     The storage of a variable that functions of the library use holds arrays of NumPy, because the
     library can use no others.
@@ -69,6 +70,8 @@ class Cell:
     is_told : bool
         Whether the variable's container tells the cell who asks for the value or the storage.
         Otherwise anyone may have them.
+    as_numpy : bool
+        Whether who asks for the value gets a NumPy array, unless several devices hold it.
 
     Attributes
     ----------
@@ -78,19 +81,16 @@ class Cell:
         How many cells there were before.
     is_in_use : bool
         Whether functions that the library runs may read and write the storage.
-    as_numpy : bool
-        Whether who asks for the value gets a NumPy array, unless several devices hold it.
     """
 
-    def __init__(self, storage: list[Any], *, is_told: bool) -> None:
+    def __init__(self, storage: list[Any], is_told: bool, as_numpy: bool = False) -> None:
         self.storage = storage
         self.lock = threading.RLock()
         self.number = next(_numbers)
         self._is_told = is_told
-        self._is_lent = not is_told
-        self.is_in_use = not is_told
-        self.as_numpy = False
-        self._copy = _Copy()
+        self._is_lent = self.is_in_use = not is_told
+        self.as_numpy = as_numpy
+        self._copy: _Copy | None = None
 
     @property
     def value(self) -> Any:
@@ -98,7 +98,7 @@ class Cell:
         return self.storage[0]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Cell:
-        return _copied(copy.deepcopy(self.storage, memo), self._is_told, self.as_numpy)
+        return Cell(copy.deepcopy(self.storage, memo), self._is_told, self.as_numpy)
 
     def __reduce__(self) -> Any:
         storage, value = self.storage, self.storage[0]
@@ -106,7 +106,7 @@ class Cell:
             storage = [PortableArray(value)]
         elif type(value) is ArrayImpl:
             storage = [np.asarray(value)]
-        return _copied, (storage, self._is_told, self.as_numpy)
+        return Cell, (storage, self._is_told, self.as_numpy)
 
     # --- For the variable's container ---------------------------------------------------------
 
@@ -119,7 +119,7 @@ class Cell:
     def lend(self) -> Any:
         """Return the value to someone who may keep it, and may write into it."""
         with self.lock:
-            self._is_lent, self._copy = True, _Copy()
+            self._is_lent, self._copy = True, None
             if self.is_in_use or self.as_numpy:
                 self._to_host()
             return self.storage[0]
@@ -127,7 +127,7 @@ class Cell:
     def hand_over(self) -> list[Any]:
         """Return the storage to a function of the library, which may use it from now on."""
         with self.lock:
-            self.is_in_use, self._copy = True, _Copy()
+            self.is_in_use, self._copy = True, None
             self._to_host()
             return self.storage
 
@@ -150,7 +150,7 @@ class Cell:
         value = self.storage[0]
         if value is None or type(value) is ArrayImpl:
             return value
-        if self._copy.is_of(value):
+        if self._copy is not None and self._copy.is_of(value):
             return self._copy.array
         if is_generator(value):
             return self._key(value)
@@ -171,7 +171,7 @@ class Cell:
     def lease(self) -> Any:
         """Return what `read` does, to someone who may keep it."""
         value = self.read()
-        self._is_lent, self._copy = True, _Copy()
+        self._is_lent, self._copy = True, None
         return value
 
     def give(self) -> Any:
@@ -179,7 +179,7 @@ class Cell:
         value = self.read()
         if self._is_lent and value is self.storage[0] is not None:
             return jax.numpy.copy(value)
-        self._copy = _Copy()
+        self._copy = None
         return value
 
     def _key(self, generator: Any) -> Any:
@@ -189,32 +189,36 @@ class Cell:
             self.storage[0] = with_key(generator, key)
         return key
 
-    def update(self, old: Any, value: Any) -> Update:
-        """Return how the storage will hold a new value, which it does not hold yet.
+    def as_stored(self, old: Any, value: Any) -> Any:
+        """Return a new value as the storage will hold it; it does not hold it yet.
 
         Parameters
         ----------
         old
             The value that the storage had when the new one was computed.
-        value : jax.Array
+        value : jax.Array or MatrixParts
             The new value on the device, or a key.
         """
+        self._copy = None
+        if isinstance(value, MatrixParts):
+            return scipy_matrix(value, old)
         if type(old) is not ArrayImpl and is_generator(old):
-            return Update(self, old, with_key(old, value), _Copy())
+            return with_key(old, value)
         if not self.is_in_use or _jax.is_spread(value):
-            return Update(self, old, value, _Copy())
+            return value
         on_host = np.array(value, order="C")
-        return Update(self, old, on_host, _Copy(value, on_host, bytearray(on_host.data)))
+        self._copy = _Copy(value, on_host, bytearray(on_host.data))
+        return on_host
 
-    def write(self, update: Update) -> None:
+    def write(self, old: Any, new: Any) -> None:
         """Write a new value, unless another was set since the old one was read.
 
         That can happen if the variable's container is one of the library's own, which takes no
         lock. What was set then counts as set after this update.
         """
-        if self.storage[0] is update.old:
-            self.storage[0] = update.new
-            self._is_lent, self._copy = not self._is_told, update.copy
+        if self.storage[0] is old:
+            self.storage[0] = new
+            self._is_lent = not self._is_told
 
 
 @contextmanager
@@ -230,30 +234,27 @@ def not_in_use(containers: Iterable[Any]) -> Generator[None]:
         cell.is_in_use = is_in_use
 
 
-class Update(NamedTuple):
-    """A new value of a cell, and its copy on the device."""
+def write_all(cells: Sequence[Cell], old: Sequence[Any], values: Sequence[Any]) -> None:
+    """Write new values: all of them or none, also if the user interrupts it.
 
-    cell: Cell
-    old: Any
-    new: Any
-    copy: _Copy
-
-
-def write_all(updates: Sequence[Update]) -> None:
-    """Write new values: all of them, also if the user interrupts it."""
+    Parameters
+    ----------
+    cells
+        The cells, whose locks the caller holds.
+    old
+        The values that they had when the new ones were computed.
+    values
+        The new values, as `Cell.as_stored` takes them.
+    """
+    # All are copied before one is written.
+    new = [c.as_stored(before, x) for c, before, x in zip(cells, old, values, strict=True)]
     try:
-        for update in updates:
-            update.cell.write(update)
+        for each in zip(cells, old, new, strict=True):
+            Cell.write(*each)
     except BaseException:
-        for update in updates:
-            update.cell.write(update)
+        for each in zip(cells, old, new, strict=True):
+            Cell.write(*each)
         raise
-
-
-def _copied(storage: list[Any], is_told: bool, as_numpy: bool) -> Cell:
-    cell = Cell(storage, is_told=is_told)
-    cell.as_numpy = as_numpy
-    return cell
 
 
 _numbers = itertools.count()
@@ -270,34 +271,32 @@ def cell_of(container: Any) -> Cell:
     with _adding:
         found = _cells.get(container)
         if found is None:
-            found = _cells[container] = Cell(container.storage, is_told=False)
+            found = _cells[container] = Cell(container.storage, False)
         return found
 
 
-class Locks:
-    """The locks of several cells, for a ``with`` block.
+def locks_of(cells: Iterable[Cell]) -> list[Any]:
+    """Return the locks of cells in the order of their numbers, so that no two functions wait."""
+    by_number = {cell.number: cell.lock for cell in cells}
+    return [by_number[number] for number in sorted(by_number)]
 
-    All functions take them in the order of the cells' numbers, so that no two wait for each other.
 
-    Parameters
-    ----------
-    cells : iterable of Cell
-        The cells.
+def holding(locks: Sequence[Any], function: Callable[..., Any], *args: Any) -> Any:
+    """Return what a function returns that is called while all locks are held.
+
+    No bytecode comes between a lock and the list of those that are taken, or between the function's
+    end and their release: an interrupt of the user's comes with all of them, or none.
     """
+    taken: list[Any] = []
+    releases = map(_RELEASE, taken)  # Of the locks that the list will hold.
+    try:
+        taken.extend(filter(_ACQUIRE, locks))
+        return function(*args)
+    finally:
+        _ = [*releases]
 
-    __slots__ = ("_locks",)
 
-    def __init__(self, cells: Iterable[Cell]) -> None:
-        by_number = {cell.number: cell.lock for cell in cells}
-        self._locks = [by_number[number] for number in sorted(by_number)]
-
-    def __enter__(self) -> None:
-        for lock in self._locks:
-            lock.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        for lock in reversed(self._locks):
-            lock.release()
+_ACQUIRE, _RELEASE = map(operator.methodcaller, ("acquire", "release"))
 
 
 def to_device(arrays: Sequence[Array]) -> list[Any]:

@@ -51,7 +51,7 @@ class CellMixin:
 
     @storage.setter
     def storage(self, storage: list[Any]) -> None:
-        self.cell = Cell(storage, is_told=True)
+        self.cell = Cell(storage, True)
 
     def _get(self) -> Any:
         return self.cell.lend()

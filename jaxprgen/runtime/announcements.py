@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from typing import Any
 
 from jaxprgen import _jax
 from jaxprgen.errors import (
     PrecisionWarning,
     RuntimeCheckWarning,
-    SharedValueWarning,
     SpecializationWarning,
     levels_to_user,
 )
@@ -94,36 +92,6 @@ class Announcements:
         )
         self._texts[SpecializationWarning] = text, SpecializationWarning
         self._values.clear()
-
-
-class FixedValues:
-    """Warns once if an outer program keeps the present values of shared variables.
-
-    Parameters
-    ----------
-    function : str
-        The name of the function that reads them.
-    names : sequence of str
-        The names of the variables.
-    remedy : str
-        How to pass the values as arguments.
-    """
-
-    def __init__(self, function: str, names: Sequence[str], remedy: str) -> None:
-        self.remedy = remedy
-        several = "s" if len(names) > 1 else ""
-        self._message = (
-            f"JAX traces {function!r}, and the program that it makes, such as that of an outer "
-            f"jit, keeps the present value{several} of {', '.join(map(repr, names))}. It will not "
-            f"notice new values.\n{remedy}"
-        )
-        self._is_news = bool(names)
-
-    def warn(self) -> None:
-        """Issue the warning if JAX is making a program, unless it was issued before."""
-        if self._is_news and _jax.is_staged():
-            self._is_news = False
-            warnings.warn(self._message, SharedValueWarning, stacklevel=levels_to_user())
 
 
 def _first_wide(plan: Plan) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import html
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -17,10 +17,9 @@ from jaxprgen.arguments.shardings import placed
 from jaxprgen.arguments.sparse import PARTS, opened
 from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.export.exporting import Exportable, ExportedProgram, export
-from jaxprgen.graphs.cells import Locks, cell_of, to_device
+from jaxprgen.graphs.cells import cell_of, to_device
 from jaxprgen.lowering.graph import Plan
 from jaxprgen.lowering.portable import stamped
-from jaxprgen.runtime.announcements import FixedValues
 from jaxprgen.runtime.cache import CacheInfo
 from jaxprgen.runtime.dispatch import Dispatch, lowered
 from jaxprgen.runtime.exportable import exportable
@@ -28,6 +27,7 @@ from jaxprgen.runtime.observe import Observation, observe
 from jaxprgen.runtime.program import Options, Program
 from jaxprgen.runtime.report import Report, report_of
 from jaxprgen.runtime.shardings import require_arguments
+from jaxprgen.runtime.shared_values import SharedValues
 from jaxprgen.runtime.specialize import Specializer
 from jaxprgen.texts import visible
 
@@ -77,15 +77,15 @@ class CompiledFunction:
         self._shardings = {i: where[p] for i, p in enumerate(plan.input_places) if p in where}
         # JAX and `help` take the names of arguments from here.
         self.__signature__ = signature(self._names)
-        self._shared = [cell_of(plan.variables[s.place].container) for s in plan.shared]
-        self._locks = Locks(self._shared)
         names = [s.name for s in plan.shared]
         listed = ", ".join([*names, *(["..."] if plan.inputs else [])])
-        self._fixed = FixedValues(
+        self._shared = SharedValues(
             options.name,
             names,
+            [cell_of(plan.variables[s.place].container) for s in plan.shared],
             f"To pass them as arguments, list them among the inputs, jaxprgen.compile([{listed}], "
             "outputs), or use jaxprgen.function and its method pure(state, ...).",
+            {i: where[s.place] for i, s in enumerate(plan.shared) if s.place in where},
         )
 
     def __reduce__(self) -> Any:
@@ -134,42 +134,32 @@ class CompiledFunction:
             args = self._flat(args, {})
         if self._shardings:
             args = self._accepted(args)
-        if self._plan.shardings:
-            self._place_shared()
-        if not _jax.trace_state_clean():
-            require_arguments(self.__name__, self._data())
-        if not self._shared:
-            return self._run(args, (), (), into)
-        with self._locks:  # All values are those of one moment, and stay until the program runs.
-            if not _jax.runs_now():
-                self._fixed.warn()
-                on_device = tuple(cell.lease() for cell in self._shared)
-            else:
-                on_device = tuple(cell.read() for cell in self._shared)
-            return self._run(args, on_device, [cell.value for cell in self._shared], into)
+        if self._constants and not _jax.trace_state_clean():
+            remedy = "Make it an input of the graph, and pass it as an argument."
+            label, variables = self._plan.library.label, self._plan.variables
+            held = ((label(variables[place]), x, remedy) for place, x in self._constants)
+            require_arguments(self.__name__, held)
+        return self._shared.at_once(self._run, args, into)
 
-    def _run(
-        self,
-        args: Sequence[Any],
-        on_device: Sequence[Any],
-        shared: Sequence[Any],
-        into: list[Any] | None,
-    ) -> Any:
-        if are_arrays(args, self._dtypes):
-            operands, is_traced = args, not _jax.trace_state_clean()
-        else:
-            operands = self._accepted(args)
-            if any(isinstance(x, jax.ShapeDtypeStruct) for x in operands):
+    def _run(self, args: Sequence[Any], into: list[Any] | None) -> Any:
+        shared = self._shared
+        on_device, stored = (), ()
+        if shared.cells:  # All values are those of one moment, and stay until the program runs.
+            on_device = shared.read()
+            stored = [cell.value for cell in shared.cells]
+        is_traced = not _jax.trace_state_clean()
+        if not are_arrays(args, self._dtypes):
+            args = self._accepted(args)
+            if any(isinstance(x, jax.ShapeDtypeStruct) for x in args):
                 raise ArgumentTypeError(
                     f"{self.__name__} cannot be called with a ShapeDtypeStruct, which has no "
                     "values; its methods jaxpr, lower and report can."
                 )
-            tracers = any(isinstance(x, _jax.Tracer) for x in operands)
-            is_traced = tracers or not _jax.trace_state_clean()
+            is_traced |= any(isinstance(x, _jax.Tracer) for x in args)
         if is_traced:
-            operands = self._accepted(operands)
-            return self._specializer(operands, shared).bind(on_device, operands)
-        return self._dispatch(operands, on_device, shared, into)
+            args = self._accepted(args)
+            return self._specializer(args, stored).bind(on_device, args)
+        return self._dispatch(args, on_device, stored, into)
 
     def jaxpr(self, *args: Any, **named: Any) -> ClosedJaxpr:
         """Return the program for arguments of these types. Its constants are data.
@@ -184,7 +174,7 @@ class CompiledFunction:
         ClosedJaxpr
             The program after the passes. Its inputs are the arguments; a PRNG key comes first.
         """
-        return self.program(args, named).with_values(self._read_shared())
+        return self.program(args, named).with_values(self._shared.stored())
 
     def lower(self, *args: Any, **named: Any) -> jax.stages.Lowered:
         """Return the program as JAX lowers it: StableHLO, cost analysis, ``.compile()``.
@@ -203,7 +193,7 @@ class CompiledFunction:
         jax.stages.Lowered
             The lowered program.
         """
-        return self._dispatch.lower(self.accepted(args, named), self._read_shared())
+        return self._dispatch.lower(self.accepted(args, named), self._shared.stored())
 
     def export(
         self,
@@ -260,12 +250,12 @@ class CompiledFunction:
             self._specializer,
             self._flat(specs, named),
             constraints,
-            self._read_shared(),
+            self._shared.stored(),
         )
 
     def program(self, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> Program:
         """Return the program for arguments, and how it runs."""
-        return self._specializer(self.accepted(args, named), self._read_shared())
+        return self._specializer(self.accepted(args, named), self._shared.stored())
 
     def observe(self, *args: Any, **named: Any) -> Observation:
         """Emit the program for arguments of these types anew, and show it beside its graph.
@@ -280,7 +270,7 @@ class CompiledFunction:
         Observation
             The program, its nodes, and the names of its variables.
         """
-        return observe(self._plan, self._options, self.accepted(args, named), self._read_shared())
+        return observe(self._plan, self._options, self.accepted(args, named), self._shared.stored())
 
     def report(self, *args: Any, emitted: bool = False, **named: Any) -> Report:
         """Report what became of every node, and what the program for these arguments costs.
@@ -301,7 +291,7 @@ class CompiledFunction:
         Report
             A table, as text by ``str`` and as plain values by ``as_dict()``.
         """
-        operands, shared = self.accepted(args, named), self._read_shared()
+        operands, shared = self.accepted(args, named), self._shared.stored()
         observation = observe(self._plan, self._options, operands, shared)
         is_fixed = not any(
             isinstance(x, _jax.Tracer) or any(map(_jax.is_symbolic, x.shape)) for x in operands
@@ -370,25 +360,6 @@ class CompiledFunction:
         if self._plan.generators and not given:
             return "\nIt draws random numbers: the first argument is a key, jax.random.key(seed)."
         return "\nIt draws no random numbers, and takes no key." if given else ""
-
-    def _data(self) -> Iterator[tuple[str, Any, str]]:
-        """Yield names and values of shared variables and constants, and how to pass them."""
-        for shared, value in zip(self._plan.shared, self._shared, strict=True):
-            yield shared.name, value.value, self._fixed.remedy
-        for place, x in self._constants:
-            name = self._plan.library.label(self._plan.variables[place])
-            yield name, x, "Make it an input of the graph, and pass it as an argument."
-
-    def _place_shared(self) -> None:
-        """Put the values of shared variables where the user wants them to live."""
-        for shared, value in zip(self._plan.shared, self._shared, strict=True):
-            if shared.place in self._plan.shardings:
-                value.place(self._plan.shardings[shared.place], shared.name)
-
-    def _read_shared(self) -> list[Any]:
-        with self._locks:
-            self._place_shared()
-            return [cell.show() for cell in self._shared]
 
 
 def _argument_names(plan: Plan) -> list[str]:

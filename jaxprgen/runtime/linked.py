@@ -12,7 +12,7 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen.arguments.sparse import MatrixParts, scipy_matrix
 from jaxprgen.errors import ArgumentTypeError, ProfileWarning, levels_to_user
-from jaxprgen.graphs.cells import cell_of, not_in_use
+from jaxprgen.graphs.cells import cell_of, holding, locks_of, not_in_use
 from jaxprgen.graphs.generators import key_of, with_key
 from jaxprgen.graphs.inner_updates import require_not_updated_twice, with_updates_outside
 from jaxprgen.graphs.library import is_array, is_none_or_slice, is_sparse, may_be_none_or_slice
@@ -21,9 +21,9 @@ from jaxprgen.graphs.typed_lists import is_typed_list, opened_list
 from jaxprgen.lowering.names import Variable, is_a
 from jaxprgen.passes import Pass
 from jaxprgen.passes.defaults import FOR_GRAPHS
-from jaxprgen.runtime import state
 from jaxprgen.runtime.cache import MOST_PROGRAMS
 from jaxprgen.runtime.program import CompilerOption, Options, calls_back, options_of
+from jaxprgen.runtime.state import StatefulProgram
 
 
 class LinkerMixin:
@@ -188,12 +188,12 @@ class LinkedProgram:
         require_not_updated_twice(new, advanced)
         new |= {v: x for v, x in advanced.items() if v in container_of and v not in new}
         shared_inputs = [v for v in graph.inputs if is_a(v, "compile.SharedVariable")]
-        # Shared matrices are arguments, which a call reads where they are.
-        self.reads_matrices = any(map(is_sparse, shared_inputs))
-        matrices = {v: new.pop(v) for v in [*filter(is_sparse, new)]}
-        kept = [v for v in graph.inputs if v in new or (v in shared_inputs and not is_sparse(v))]
+        kept = [v for v in graph.inputs if v in new or v in shared_inputs]
         names = dict(zip(kept, names_of(kept), strict=True))
-        self._arguments = {v: c for v, c in container_of.items() if v not in names}
+        arrays = {v: n for v, n in names.items() if not is_sparse(v)}
+        # Shared matrices are arguments, which a call reads where they are.
+        self.reads_matrices = len(arrays) < len(names)
+        self._arguments = {v: c for v, c in container_of.items() if v not in arrays}
         self.generators = [
             i for i, v in enumerate(self._arguments) if is_a(v.type, "tensor.RandomType")
         ]
@@ -201,41 +201,38 @@ class LinkedProgram:
         results = [x for o, x in enumerate(returned) if o not in graph.update_mapping]
         inputs = set(graph.inputs)  # Whose storage holds arguments and states.
         self._results = [[None] if v in inputs else storage_map[v] for v in outputs]
-        self._states = [names.get(v) for v in graph.inputs]
+        self._states = [arrays.get(v) for v in graph.inputs]
         updated = {o: graph.inputs[i] for o, i in graph.update_mapping.items()}
         written = {o: names[v] for o, v in updated.items() if v in names}
         self._updates = [written.get(o) for o in range(len(graph.outputs))]
         self._given_back = [given_back(v) for v in outputs]
         self._written = [None] * len(graph.update_mapping)
         shared = {n: (v, container_of[v].cell) for v, n in names.items()}
-        for _, cell in shared.values():
+        cells = [cell for _, cell in shared.values()]
+        for cell in cells:
             cell.as_numpy |= results_as == "numpy"
-        updates = {names[v]: value for v, value in new.items()}
-        written_to = dict(zip(names_of([*matrices]), matrices.items(), strict=True))
-        stored = {n: (container_of[v], value) for n, (v, value) in written_to.items()}
+        self._locks = locks_of(cells) if self.reads_matrices else []
         options = options._replace(parts_from=0)
         bare, called = options._replace(checks=False), options if options.checks else None
 
-        def program(fixed: dict[Variable, Any]) -> state.StatefulProgram:
+        def program(fixed: dict[Variable, Any]) -> StatefulProgram:
             lists = {v: opened_list(v, x) for v, x in fixed.items() if is_typed_list(v)}
             inputs = [x for v in self._arguments for x in (lists[v][0] if v in lists else [v])]
             made = [(v, x) for v, (_, x) in lists.items()]
-            ends = [*results, *updates.values(), *(value for _, value in stored.values())]
-            found = iter(substitute(ends, made) if made else ends)
-            return state.StatefulProgram(
+            ends = substitute([*results, *new.values()], made)
+            return StatefulProgram(
                 [v for v in inputs if v not in fixed],
-                [next(found) for _ in results],
+                ends[: len(results)],
                 shared,
-                {n: next(found) for n in updates},
+                dict(zip((names[v] for v in new), ends[len(results) :], strict=True)),
                 bare,
                 callbacks,
                 {v: x for v, x in fixed.items() if v not in lists},
                 called,
-                matrices={n: (c, next(found)) for n, (c, _) in stored.items()},
             )
 
         self._program = program
-        self.by_objects: dict[Any, state.StatefulProgram] = {}
+        self.by_objects: dict[Any, StatefulProgram] = {}
         self._optional = {
             v: c
             for v, c in container_of.items()
@@ -249,7 +246,8 @@ class LinkedProgram:
 
     def __call__(self, output_subset: Any = None) -> list[Any]:
         """Run on the values in storage; return the outputs, and None for each update."""
-        found = self.run([c.storage[0] for c in self._arguments.values()])
+        arguments = self._arguments.values()
+        found = holding(self._locks, lambda: self.run([c.storage[0] for c in arguments]))
         for storage, value in zip(self._results, found, strict=False):
             storage[0] = value  # Where a loop that runs in Python looks.
         return [*found, *self._written]
@@ -294,7 +292,7 @@ class LinkedProgram:
             for give, x in zip(self._given_back, outputs, strict=True)
         ]
 
-    def _program_with(self, fixed: dict[Variable, Any]) -> state.StatefulProgram:
+    def _program_with(self, fixed: dict[Variable, Any]) -> StatefulProgram:
         """Return the program for these values of arguments that are not arrays."""
         key = tuple((v, repr(x)) for v, x in fixed.items())
         found = self.by_objects.get(key)

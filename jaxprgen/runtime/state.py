@@ -13,19 +13,17 @@ from jax.sharding import NamedSharding
 from jaxprgen import _jax
 from jaxprgen.arguments.accept import in_order, wrong_count
 from jaxprgen.arguments.inputs import KEY, signature
-from jaxprgen.arguments.sparse import scipy_matrix
 from jaxprgen.errors import StateError
-from jaxprgen.graphs.cells import Cell, Locks, cell_of, write_all
+from jaxprgen.graphs.cells import Cell, cell_of, write_all
 from jaxprgen.graphs.generators import drawn_key
 from jaxprgen.graphs.library import is_sparse
 from jaxprgen.graphs.plan import plan_of
 from jaxprgen.graphs.state import StatefulGraph
 from jaxprgen.lowering.names import Variable
 from jaxprgen.lowering.portable import stamped
-from jaxprgen.runtime.announcements import FixedValues
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.program import Options, as_listed
-from jaxprgen.runtime.shardings import require_arguments
+from jaxprgen.runtime.shared_values import SharedValues
 from jaxprgen.texts import visible
 
 
@@ -64,18 +62,15 @@ class StatefulFunction:
         self.__name__ = self.__qualname__ = options.name
         self._rebuild = rebuild
         self._made_of = graph, rebuild, options, callbacks
-        kept = {n: (v, cell_of(v.container)) for n, v in graph.shared.items() if not is_sparse(v)}
         updates = {n: graph.updates[v] for n, v in graph.shared.items() if v in graph.updates}
-        matrices = {n: (graph.shared[n], updates.pop(n)) for n in [*updates] if n not in kept}
         self._program = StatefulProgram(
             graph.inputs,
             graph.outputs,
-            kept,
+            {n: (v, cell_of(v.container)) for n, v in graph.shared.items()},
             updates,
             options,
             callbacks,
             shardings={v: sharding.restored() for v, sharding in graph.shardings.items()},
-            matrices={n: (v.container, new) for n, (v, new) in matrices.items()},
         )
         self.__signature__ = _signature(graph.names, graph.defaults)
         self._names = list(self.__signature__.parameters)
@@ -149,12 +144,15 @@ def _signature(names: Sequence[str], defaults: Mapping[int, Any]) -> inspect.Sig
 class StatefulProgram:
     """A graph as a function that reads the values of shared variables and writes some of them.
 
+    Sparse matrices among them are not part of its state: the number of their entries changes from
+    call to call.
+
     Parameters
     ----------
     inputs, outputs
         The variables of arguments and results.
     kept
-        The shared variables and their values, by name.
+        The shared variables and the cells of their values, by name.
     updates
         The new values of some of them, by name.
     options, callbacks
@@ -165,9 +163,6 @@ class StatefulProgram:
         Options for calls outside of JAX's transformations, if they differ from ``options``.
     shardings
         Where the data of variables live.
-    matrices
-        The containers of sparse matrices that are updated, and their new values, by name. Their
-        containers hold SciPy's matrices: the number of entries changes from call to call.
 
     Raises
     ------
@@ -188,139 +183,104 @@ class StatefulProgram:
         fixed: Mapping[Variable, Any] | None = None,
         called: Options | None = None,
         shardings: Mapping[Any, NamedSharding] | None = None,
-        matrices: Mapping[str, tuple[Any, Variable]] | None = None,
     ) -> None:
         start = time.perf_counter()
         self._name = options.name
-        self._shared = {n: shared for n, (_, shared) in kept.items()}
-        read = {n: v for n, (v, _) in kept.items() if v not in (fixed or {})}
-        self._read = {n: self._shared[n] for n in read}
-        self._updated = [n for n in kept if n in updates]
         self._count = len(outputs)
-        self._matrices = {n: container for n, (container, _) in (matrices or {}).items()}
-        outputs = [*outputs, *(new for _, new in (matrices or {}).values())]
-        self._where = {n: found for n, v in read.items() if (found := (shardings or {}).get(v))}
-        carried = {
-            len(outputs) + i: list(read).index(n) for i, n in enumerate(self._updated) if n in read
-        }
+        self._updates = updates
+        self._written = [kept[n][1] for n in updates]
+        self._matrices = [n for n, (v, _) in kept.items() if n in updates and is_sparse(v)]
+        self.kept = [n for n, (v, _) in kept.items() if n in updates or not is_sparse(v)]
+        read = {n: v for n, (v, _) in kept.items() if not (is_sparse(v) or v in (fixed or {}))}
+        places = {n: i for i, n in enumerate(read)}
         plan = plan_of(
             [*read.values(), *inputs],
-            [*outputs, *(updates[n] for n in self._updated)],
+            [*outputs, *updates.values()],
             callbacks=callbacks,
             states=True,
             fixed=fixed,
             shardings=shardings,
-            carried=carried,
+            carried={self._count + i: places[n] for i, n in enumerate(updates) if n in places},
         )
-        is_data = [n not in updates and plan.inputs[i].dtype is not KEY for i, n in enumerate(read)]
+        is_data = [n not in updates and plan.inputs[i].dtype is not KEY for n, i in places.items()]
         plan = replace(plan, data=[i for i, found in enumerate(is_data) if found])
         seconds = time.perf_counter() - start
-        if self._matrices and options.parts_from is None:
+        if options.parts_from is None:
             options = options._replace(parts_from=self._count)
         self.compiled = CompiledFunction(plan, options, seconds)
         self._called = self.compiled if called is None else CompiledFunction(plan, called, seconds)
         self._keys = plan.keys
-        of_matrices = map(cell_of, self._matrices.values())
-        self._locks = Locks([*self._shared.values(), *of_matrices])
-        remedy = f"To pass them as arguments, call {options.name}.pure(state, ...)."
-        self._fixed = FixedValues(options.name, list(read), remedy)
-
-    @property
-    def kept(self) -> list[str]:
-        """The names of the shared variables."""
-        return [*self._shared, *self._matrices]
+        self._shared = SharedValues(
+            options.name,
+            [*read],
+            [kept[n][1] for n in read],
+            f"To pass them as arguments, call {options.name}.pure(state, ...).",
+            {i: found for i, v in enumerate(read.values()) if (found := (shardings or {}).get(v))},
+            [places[n] for n in updates if n in places],
+            [cell for _, cell in kept.values()],
+        )
 
     def __call__(self, operands: Sequence[Any]) -> list[Any]:
         """Return the outputs for arguments, and write the updates."""
-        clean = _jax.trace_state_clean() and not any(isinstance(x, _jax.Tracer) for x in operands)
-        if (self._matrices or self._keys) and not clean:
-            raise self._cannot_transform()
-        if self._updated and not clean:
-            raise StateError(
-                f"{self._name} updates {', '.join(self._updated)}, which is not possible inside a "
-                "function that JAX transforms.\n"
-                f"Call outputs, state = {self._name}.pure(state, ...) there, and start with the "
-                f"state that {self._name}.state() returns."
-            )
-        compiled = self._called if clean else self.compiled
+        compiled = self._called
+        if not _jax.trace_state_clean() or any(isinstance(x, _jax.Tracer) for x in operands):
+            self._require_transformable()
+            if self._updates:
+                raise StateError(
+                    f"{self._name} updates {', '.join(self._updates)}, which is not possible "
+                    "inside a function that JAX transforms.\n"
+                    f"Call outputs, state = {self._name}.pure(state, ...) there, and start with "
+                    f"the state that {self._name}.state() returns."
+                )
+            compiled = self.compiled
         operands = [*operands, *(drawn_key() for _ in range(self._keys))]
-        if not self._shared and not self._matrices:
-            return as_listed(compiled.run(operands))
-        with self._locks:  # From reading to writing: no other function updates in between.
-            cells = [self._shared[n] for n in self._updated]
-            # Values that are copied to the host can be lost on the way.
-            reuses = _jax.runs_now() and not any(cell.is_in_use for cell in cells)
-            arguments = [*self._state(reuses), *operands]
-            old = [cell.value for cell in cells]
-            found: list[Any] = []
-            try:
-                results = compiled.run(arguments, found if reuses else None)
-                return self._with_updates(cells, old, results)
-            except BaseException:
-                if found:  # The program has run, and the old values are gone.
-                    self._with_updates(cells, old, found[0])
-                raise
+        return self._shared.at_once(self._run, compiled, operands)
 
-    def _with_updates(self, cells: Sequence[Cell], old: Sequence[Any], results: Any) -> list[Any]:
-        """Write the updates among the results of a program, and return its outputs."""
-        results, end = as_listed(results), self._count + len(self._matrices)
-        # All are copied before one is written: an error or an interrupt changes nothing.
-        given = zip(cells, old, results[end:], strict=True)
-        updates = [cell.update(before, new) for cell, before, new in given]
-        written = zip(self._matrices.values(), results[self._count : end], strict=True)
-        matrices = [(c.storage, scipy_matrix(parts, c.type)) for c, parts in written]
-        write_all(updates)
-        for storage, matrix in matrices:
-            storage[0] = matrix
+    def _run(self, compiled: CompiledFunction, operands: Sequence[Any]) -> list[Any]:
+        cells = self._written
+        # Values that are copied to the host can be lost on the way.
+        reuses = bool(cells) and _jax.runs_once() and not any(cell.is_in_use for cell in cells)
+        arguments = [*self._shared.read(reuses), *operands]
+        old = [cell.value for cell in cells]
+        found: list[Any] = []
+        try:
+            results = as_listed(compiled.run(arguments, found if reuses else None))
+            write_all(cells, old, results[self._count :])
+        except BaseException:
+            if found:  # The program has run, and the old values are gone.
+                write_all(cells, old, as_listed(found[0])[self._count :])
+            raise
         return results[: self._count]
 
-    def _cannot_transform(self) -> StateError:
+    def _require_transformable(self) -> None:
         if self._keys:
-            return StateError(
+            raise StateError(
                 f"{self._name} draws from NumPy's global generator, which JAX cannot transform.\n"
                 "Draw from a generator of aesara.tensor.random, or compile the graph by "
                 "jaxprgen.compile, which takes a key."
             )
-        return StateError(
-            f"{self._name} updates {', '.join(self._matrices)}: how many entries a sparse matrix "
-            "stores follows from values, so JAX cannot transform this function.\n"
-            "Update a shared vector of the entries instead, and make the matrix of it by CSM."
-        )
-
-    def _state(self, reuses: bool) -> list[Any]:
-        """Return the values on the device; with ``reuses``, updated ones in memory of their own."""
-        self._place()
-        if not _jax.runs_now():
-            data = ((n, cell.value, self._fixed.remedy) for n, cell in self._read.items())
-            require_arguments(self._name, data)
-            self._fixed.warn()
-            return [cell.lease() for cell in self._read.values()]
-        updated = self._updated if reuses else ()
-        return [cell.give() if n in updated else cell.read() for n, cell in self._read.items()]
-
-    def _place(self) -> None:
-        """Put the values where the user wants them to live."""
-        for n, sharding in self._where.items():
-            self._shared[n].place(sharding, n)
+        if self._matrices:
+            raise StateError(
+                f"{self._name} updates {', '.join(self._matrices)}: how many entries a sparse "
+                "matrix stores follows from values, so JAX cannot transform this function.\n"
+                "Update a shared vector of the entries instead, and make the matrix of it by CSM."
+            )
 
     def pure(
         self, state: Mapping[str, Any], operands: Sequence[Any]
     ) -> tuple[list[Any], dict[str, Any]]:
         """Return the outputs for arguments and a state, and the new state; write nothing."""
-        if self._matrices or self._keys:
-            raise self._cannot_transform()
-        if set(state) != set(self._read):
-            own, given = (", ".join(map(str, names)) or "nothing" for names in (self._read, state))
+        self._require_transformable()
+        names = self._shared.names
+        if set(state) != set(names):
+            own, given = (", ".join(map(str, each)) or "nothing" for each in (names, state))
             raise StateError(
                 f"The state of {self._name} must have the entries {own}, but has {given}."
             )
-        held = [state[n] for n in self._read]
-        results = as_listed(self.compiled.run([*held, *operands]))
-        new = dict(zip(self._updated, results[self._count :], strict=True))
+        results = as_listed(self.compiled.run([*(state[n] for n in names), *operands]))
+        new = dict(zip(self._updates, results[self._count :], strict=True))
         return results[: self._count], {**state, **new}
 
     def state(self) -> dict[str, Any]:
         """Return the current values, by name."""
-        with self._locks:
-            self._place()
-            return {n: cell.lease() for n, cell in self._shared.items()}
+        return self._shared.leased()

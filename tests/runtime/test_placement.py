@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import pickle
+import threading
 
 import aesara
 import aesara.tensor as at
@@ -20,6 +21,7 @@ from laws import assert_same
 
 import jaxprgen
 from jaxprgen import _jax
+from jaxprgen.arguments.shardings import placed
 
 DATA = np.arange(48.0).reshape(8, 6)
 PARAMETERS = np.linspace(-1, 1, 6)
@@ -354,3 +356,22 @@ def test_state_is_placed_and_stays(on):
             assert np.allclose(value, i * DATA @ PARAMETERS)
     _, state = step.pure({"total": np.zeros(8)}, DATA, PARAMETERS)
     assert_split(state["total"], on.rows, DATA @ PARAMETERS)
+
+
+def test_no_update_comes_while_a_reader_places_a_value(on, monkeypatch):
+    total = aesara.shared(np.zeros(8), name="total")
+    read = jaxprgen.compile([], total * 2, shardings={total: on.rows})
+    cell, found = total.container.cell, []
+
+    def place(*args):
+        def write():
+            found.append(cell.lock.acquire(blocking=False))
+
+        thread = threading.Thread(target=write)
+        thread.start()
+        thread.join()
+        return placed(*args)
+
+    monkeypatch.setattr("jaxprgen.graphs.cells.placed", place)
+    read(), read.jaxpr()
+    assert found and not any(found)

@@ -7,7 +7,9 @@ import gc
 import itertools
 import os
 import pickle
+import random
 import signal
+import threading
 import warnings
 import weakref
 from contextlib import nullcontext
@@ -23,7 +25,7 @@ from aesara.link.basic import Container
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import assert_same
-from profiles import sample
+from profiles import amount, sample
 
 import jaxprgen
 from jaxprgen.errors import SharedValueWarning
@@ -362,7 +364,7 @@ def test_an_interrupt_loses_nothing(place, make, monkeypatch):
     owner, name = {
         "read": (Cell, "give"),
         "run": (Dispatch, "_run"),
-        "update": (Cell, "update"),
+        "update": (Cell, "as_stored"),
         "write": (Cell, "write"),
     }[place]
     method = getattr(owner, name)
@@ -383,6 +385,48 @@ def test_an_interrupt_loses_nothing(place, make, monkeypatch):
                     update()
         after = [float(v.get_value()[0]) for v in variables]
         assert after in (before, [value + 1 for value in before])
+
+
+@pytest.mark.parametrize("setting", [jax.debug_nans, jax.debug_infs])
+def test_a_call_that_makes_a_number_which_jax_refuses_changes_nothing(setting):
+    """JAX runs the program again, to find the equation that made the number."""
+    shared, s = aesara.shared(np.ones(3), name="w"), at.dscalar("s")
+    f = jaxprgen.function([s], shared.sum(), updates={shared: shared * at.log(s)})
+    refused = -1.0 if setting is jax.debug_nans else 0.0
+    for _ in range(2):
+        f(np.e), f(np.e)
+        with setting(True):
+            with pytest.raises(FloatingPointError, match="invalid value"):
+                f(refused)
+            assert_same(shared.get_value(borrow=True), np.ones(3))
+            assert f(np.e) == 3.0
+
+
+@pytest.mark.parametrize("make", UPDATING.values(), ids=UPDATING)
+def test_an_interrupt_at_any_moment_loses_nothing_and_keeps_no_lock(make):
+    variables = [aesara.shared(np.zeros(3), name=name) for name in "abcd"]
+    update = make([], None, updates={v: v + 1 for v in variables})
+    read = jaxprgen.compile([], [v.sum() for v in variables])
+    update(), update(), read(), read()
+    rng = random.Random(0)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for _ in range(amount(quick=200, deep=20_000)):
+            with pytest.raises(KeyboardInterrupt):
+                signal.setitimer(signal.ITIMER_REAL, rng.uniform(5e-5, 1e-3))
+                while True:
+                    update(), read()
+            found = []
+            thread = threading.Thread(target=lambda found=found: found.extend(read()), daemon=True)
+            thread.start()
+            thread.join(60)
+            assert len({float(total) for total in found}) == 1
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_new_values_of_other_types_reuse_nothing():

@@ -3,9 +3,11 @@
 import sys
 
 import aesara
+import aesara.sparse
 import aesara.tensor as at
 import numpy as np
 import pytest
+import scipy.sparse
 from profiles import amount
 from transactions import assert_calls_are_one_after_the_other, at_once
 
@@ -105,11 +107,30 @@ def test_random_functions_in_threads_run_one_after_the_other(seed):
     assert_calls_are_one_after_the_other(aesara, seed, threads=4, calls=amount(quick=40, deep=400))
 
 
-def test_threads_of_one_function_lose_nothing():
+@pytest.mark.parametrize("argument", [1.0, np.float64(1)], ids=["a number", "an array"])
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_threads_of_one_function_lose_nothing(make, argument):
     total = aesara.shared(np.zeros(3), name="total")
-    update = by_function({total: total + x}, [total])
-    found = at_once(*[lambda: [float(update(1.0)[0][0]) for _ in range(CALLS)]] * 4)
+    update = make({total: total + x}, [total])
+    found = at_once(*[lambda: [float(update(argument)[0][0]) for _ in range(CALLS)]] * 4)
     assert sorted(value for some in found for value in some) == list(range(4 * CALLS))
+
+
+def test_sparse_matrices_lose_nothing():
+    matrix = aesara.shared(scipy.sparse.csr_matrix(np.eye(3)), name="matrix")
+    count = aesara.shared(0, name="count")
+    more = aesara.sparse.add(matrix, aesara.sparse.csr_from_dense(at.eye(3) * x))
+    makers = [*MAKERS.values()] * 2
+    updates = [make({matrix: more, count: count + 1}) for make in makers]
+    read = aesara.function([], [aesara.sparse.sp_sum(matrix), count], mode="JAXPR")
+
+    def reader():
+        for _ in range(CALLS):
+            total, calls = read()
+            assert total == 3 * (1 + calls)
+
+    at_once(*(many(update, 1.0) for update in updates), reader)
+    assert matrix.get_value().sum() == 3 * (1 + 4 * CALLS)
 
 
 def test_draws_never_come_twice():

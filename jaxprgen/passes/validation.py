@@ -240,7 +240,10 @@ class _Lanes(Evaluator):
 
     def apply(self, site: Site, operands: list[Any]) -> list[Any]:
         self._count()
-        eqn = site.eqn
+        eqn: Any = site.eqn
+        move = _MOVES.get(eqn.primitive.name)
+        if move is not None and not _jax.is_key(operands[0]):
+            return [move(np.asarray(operands[0]), eqn)]
         try:
             compiled = _compiled(_Kind(eqn, len(self.left)))
         except TypeError:  # A parameter is not hashable.
@@ -332,6 +335,32 @@ class _Perturbed(_Lanes):
             if x.dtype.kind == "c":
                 return jnp.asarray((moved[..., 0] + 1j * moved[..., 1]).astype(x.dtype))
             return np.asarray(moved).astype(x.dtype)
+
+
+def _sliced(x: Array, eqn: Any) -> Array:
+    names = "start_indices", "limit_indices", "strides"
+    low, high, steps = (eqn.params[name] for name in names)
+    places = zip(low, high, steps or [1] * len(low), strict=True)
+    return x[(slice(None), *(slice(i, j, k) for i, j, k in places))]
+
+
+def _reshaped(x: Array, eqn: Any) -> Array:
+    return x.reshape(len(x), *eqn.outvars[0].aval.shape)
+
+
+def _broadcast(x: Array, eqn: Any) -> Array:
+    shape, where = eqn.outvars[0].aval.shape, eqn.params["broadcast_dimensions"]
+    sizes = [1] * len(shape)
+    for d, n in zip(where, x.shape[1:], strict=True):
+        sizes[d] = n
+    return np.broadcast_to(x.reshape(len(x), *sizes), (len(x), *shape))
+
+
+_MOVES: dict[str, Callable[[Array, Any], Array]] = {
+    **{"slice": _sliced, "reshape": _reshaped, "squeeze": _reshaped},
+    "broadcast_in_dim": _broadcast,
+}
+"""Equations that move elements at known places, which need no compiler. They are of many kinds."""
 
 
 class _Kind:

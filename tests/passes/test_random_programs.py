@@ -1,9 +1,10 @@
 """Random programs that were written with loops of Python, and what each pass makes of them.
 
 Each program is a list of statements that is repeated: sums of several kinds, recurrences with lags,
-writes, rows that are kept, calls, draws, and loops of JAX inside. Its gradient, or the body of a
-loop around it, is tried as well. `Pipeline` holds every pass to its class of meaning, on random and
-awkward inputs, with the errors of the written order as the measure.
+writes, rows that are kept, calls, draws, callbacks, and loops of JAX inside, of several dtypes and
+on rows of one array or separate ones. Its gradient, or the body of loops around it, is tried as
+well. `Pipeline` holds every pass to its class of meaning, on random and awkward inputs, with the
+errors of the written order as the measure.
 """
 
 import functools
@@ -38,8 +39,8 @@ from jaxprgen.passes import (
 )
 
 COLUMNS = 3
-LARGEST = 200
-"""Larger programs, of more equations, are evaluated too often to be tried."""
+LARGEST = 1000
+"""Larger programs, of more equations, are not tried: they take too long to trace."""
 ALONE = [
     *(AssociativeScan(), AssociativeScan(reassociate=True), DistributeScan(), Hoist(), Inline()),
     *(DistributeScan(reassociate=True), GuardBranches(), GuardBranches(ties="first"), MapToVmap()),
@@ -71,6 +72,30 @@ def rows(v):
     return lax.scan(lambda c, r: (jnp.tanh(c + r), c * r), v, noise)
 
 
+def nested(v):
+    """Run a loop in a loop; the inner one has the length of the outer one's place."""
+
+    def step(i, c):
+        return lax.fori_loop(0, i, lambda j, d: 0.3 * d + j, jnp.sin(c))
+
+    return lax.fori_loop(0, jnp.int32(3), step, v)
+
+
+def rows_of_rows(v):
+    noise = jnp.asarray([[0.1, 0.7], [-0.3, 0.2]], v.dtype)
+
+    def step(c, row):
+        c, kept = lax.scan(lambda d, r: (jnp.tanh(d + r), d * r), c, row)
+        return c, kept.sum() - c
+
+    return lax.scan(step, v, noise, reverse=True)[1].sum()
+
+
+def each_until(v):
+    """Run a loop on rows, some of which end before others."""
+    return jax.vmap(until)(jnp.stack([v, 3 * v, -v])).sum()
+
+
 UNARY = [
     *(jnp.sin, jnp.tanh, jnp.exp, jnp.negative, saturated, jax.jit(jnp.cos), lambda v: 0.5 * v),
     *(lambda v: v * v, lambda v: jnp.where(v > 0, jnp.log(v), v), lambda v: jnp.sqrt(abs(v))),
@@ -78,10 +103,16 @@ UNARY = [
     *(lambda v: rows(v)[0], lambda v: rows(v)[1].sum(), lambda v: jnp.round(v)),
     lambda v: lax.cond(v > 0.2, jnp.sin, lambda u: 2 * u, v),
     lambda v: lax.fori_loop(0, 3, lambda i, c: 0.5 * c + i, v),
+    *(rows_of_rows, jax.checkpoint(lambda v: jnp.sin(v) * v), lambda v: v.astype(jnp.bfloat16) * 1),
+    *(lambda v: lax.map(jnp.sin, jnp.stack([v, 2 * v])).sum(), lambda v: abs(v + 0.5j) - 1),
+    lambda v: lax.switch(jnp.int32(v > 0) + jnp.int32(v > 1), [jnp.cos, jnp.negative, jnp.tanh], v),
 ]
-WITHOUT_GRADIENT = [until, lambda v: lax.fori_loop(0, jnp.int32(2), lambda i, c: c * 0.5, v)]
+UNARY = [lambda v, f=f: f(v).astype(v.dtype) for f in UNARY]
+WITHOUT_GRADIENT = [nested, each_until, until, lambda v: lax.fori_loop(0, jnp.int32(2), lambda i, c: c * 0.5, v)]
 BINARY = [
-    *(jnp.add, jnp.subtract, jnp.multiply, jnp.maximum, jnp.minimum, jnp.divide, jnp.hypot),
+    *(jnp.add, jnp.subtract, jnp.multiply, jnp.maximum, jnp.minimum, jnp.hypot),
+    # XLA multiplies arrays by the reciprocal of a number, which must not underflow.
+    lambda v, w: v / (2 + jnp.sin(w)),
     *(lambda v, w: jnp.where(v < w, v, w * 2), lambda v, w: v - 0.3 * w),
 ]
 
@@ -112,16 +143,23 @@ class Scope:
         self.low = s * 0
         self.count = k[0]
         self.held = [s, 0.3 * s, s - 1]
-        self.written = jnp.zeros((len(x) + 2, 2), x.dtype)
+        self.vector = x[0] * s
+        self.small = s.astype(jnp.float32)
+        self.flags = [s > 0, k[0].astype(jnp.uint8)]
+        self.written = jnp.zeros((len(x) + 2, 2), s.dtype)
         self.kept = []
 
     def read(self, place):
         i, n = self.i, len(self.x)
         return (
-            *(self.x[i, 0], self.x[i, 1], self.x[(3 * i + 1) % n, 2], self.w[i], self.s),
+            *(self.row(i, 0), self.row(i, 1), self.row((3 * i + 1) % n, 2), self.w[i], self.s),
             *(self.held[0], self.held[2], self.x[i] @ self.x[0], 0.1 * i + self.s),
             self.k[i].astype(self.s.dtype),
         )[place]
+
+    def row(self, i, j):
+        """Read a number of an array, or of one of several."""
+        return self.x[i][j] if isinstance(self.x, list) else self.x[i, j]
 
 
 def add(scope, a, b):
@@ -157,6 +195,26 @@ def multiply(scope, a, b):
 
 def count(scope, a, b):
     scope.count = scope.count + scope.k[scope.i] * jnp.where(a > b, 1, -2)
+
+
+def add_small(scope, a, b):
+    scope.small = scope.small + a.astype(jnp.float32)
+
+
+def mark(scope, a, b):
+    found, bits = scope.flags
+    scope.flags = [found | (a > b), bits ^ (scope.k[scope.i].astype(jnp.uint8) + 3)]
+
+
+def multiply_vector(scope, a, b):
+    weights = jnp.outer(scope.x[scope.i], scope.x[0])
+    scope.vector = jnp.tanh(weights @ scope.vector + a)
+
+
+def project(scope, a, b):
+    """Do the same thrice, as attention does."""
+    parts = [jnp.sin(scope.vector * c) for c in (scope.s, a, b)]
+    scope.vector = scope.vector + 0.1 * (parts[0] @ parts[1]) * parts[2]
 
 
 def recur(scope, a, b):
@@ -205,7 +263,7 @@ def draw_folded(scope, a, b):
 STATEMENTS = [
     *(add, add_difference, add_and_subtract, subtract_from, compensate, largest, multiply, count),
     *(recur, recur_with_lag, write, write_row, add_to, write_and_read, keep, keep_vector),
-    *(draw_number, draw_folded),
+    *(draw_number, draw_folded, add_small, mark, multiply_vector, project),
 ]
 
 
@@ -219,9 +277,8 @@ def repeated(statements, odd, places, is_mapped):
             for f, a, b in odd if t == len(places) // 2 else statements:
                 f(scope, a(scope), b(scope))
         kept = [jnp.sum(v) for v in scope.kept]
-        return [*scope.acc.values(), *scope.held, scope.written, *kept[::2], sum(kept[1::2], s)], (
-            scope.count
-        )
+        numbers = [*scope.acc.values(), *scope.held, scope.written, *kept[::2], sum(kept[1::2], s)]
+        return [*numbers, scope.vector, scope.small], [scope.count, *scope.flags]
 
     return jax.vmap(function, (0, None, 0, None, None)) if is_mapped else function
 
@@ -233,15 +290,16 @@ def total(function, *operands):
 
 def in_loop(function, x, w, s, k, key):
     def step(c, r):
-        found, number = function(x, w, c, k, key)
-        return 0.5 * jnp.sum(found[0]) + r, (jnp.sum(found[4]), number)
+        found, others = function(x, w, c, k, key)
+        return 0.5 * jnp.sum(found[0]) + r, ([jnp.sum(v) for v in found[1:]], others)
 
-    return lax.scan(step, s, w[:2])
+    last, (found, others) = lax.scan(step, s, w[:2])
+    return [last, *found], others
 
 
 SLOW = [HealthCheck.filter_too_much, HealthCheck.too_slow]
 """JAX traces each program, and many are too large."""
-FORMS = ["value", "value", "gradient", "loop", "gradient of loop", "rows"]
+FORMS = ["value", "value", "gradient", "loop", "gradient of loop", "rows", "loop in loop"]
 (ANY_SIZE,) = jax.export.symbolic_shape("n")
 
 
@@ -267,12 +325,15 @@ def programs(draw, forms=FORMS, rows=2, largest=LARGEST):
     dtype = draw(st.sampled_from([np.float64, np.float64, np.float32]))
     lead = (rows,) if "rows" in form else ()
     function = repeated(statements, odd, places, bool(lead))
-    if "loop" in form:
+    for _ in range(form.count("loop")):
         function = functools.partial(in_loop, function)
     if "gradient" in form:
         function = jax.value_and_grad(functools.partial(total, function), (0, 1, 2))
+    x = jax.ShapeDtypeStruct((*lead, n, COLUMNS), dtype)
+    if draw(st.integers(0, 3)) == 0:
+        x = [jax.ShapeDtypeStruct((*lead, COLUMNS), dtype)] * n
     program = jax.make_jaxpr(function)(
-        jax.ShapeDtypeStruct((*lead, n, COLUMNS), dtype),
+        x,
         np.zeros(n, dtype),
         jax.ShapeDtypeStruct(lead, dtype),
         np.zeros(n, np.int32),

@@ -236,7 +236,7 @@ class ProgramLinker(JaxprLinker):
 
     def make_thunk(self, **storage: Any) -> Any:
         """Return the thunk, which runs the program on stored inputs and stores its outputs."""
-        self._callbacks = _lacks_no_rule(self.fgraph)
+        self.callbacks = _lacks_no_rule(self.fgraph)
         with _recorded(self._refusals):
             program, inputs, outputs = super().make_thunk(**storage)
         overwritten = _overwritten(self.fgraph)

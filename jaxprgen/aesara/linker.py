@@ -13,6 +13,7 @@ from aesara.compile.mode import Mode, predefined_modes, register_linker, registe
 from aesara.compile.sharedvalue import SharedVariable
 from aesara.link.basic import Container
 from aesara.link.jax.linker import JAXLinker
+from aesara.link.utils import map_storage
 
 from jaxprgen import _jax
 from jaxprgen.aesara.containers import CellContainer
@@ -42,6 +43,7 @@ class JaxprLinker(LinkerMixin, JAXLinker):
     """
 
     containers = CellContainer, Container
+    map_storage = staticmethod(map_storage)
 
 
 class JaxprFunction(Function):
@@ -89,7 +91,7 @@ class JaxprFunction(Function):
 
     def pure(self, state: Mapping[str, Any], *args: Any) -> tuple[Any, dict[str, Any]]:
         """Return the outputs, and the state after a call that begins with ``state``."""
-        outputs, new = self.vm.program.pure(state, args)
+        outputs, new = self.vm.program.after(state, args)
         return self._rebuilt(outputs), new
 
     def state(self) -> dict[str, Any]:

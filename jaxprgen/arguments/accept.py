@@ -147,6 +147,12 @@ def are_arrays(args: Sequence[Any], dtypes: Sequence[Any]) -> bool:
     return True
 
 
+def are_concrete(args: Sequence[Any]) -> bool:
+    """Return whether no argument is a tracer."""
+    # The check of an instance runs Python code.
+    return not any(type(x) is not ArrayImpl and isinstance(x, Tracer) for x in args)
+
+
 def _accept_key(x: Any) -> Any:
     """Return a key, typed or made of unsigned integers, as JAX takes it."""
     dtype = getattr(x, "dtype", None)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import copy
 import itertools
-import operator
 import threading
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -19,8 +17,8 @@ from jaxprgen import _jax
 from jaxprgen._jax import ArrayImpl
 from jaxprgen.arguments.shardings import PortableArray, placed
 from jaxprgen.arguments.sparse import MatrixParts, scipy_matrix
-from jaxprgen.emit.values import Array
-from jaxprgen.graphs.generators import Keyed, is_generator, key_of, with_key
+from jaxprgen.graphs.generators import is_generator, keyed, with_key
+from jaxprgen.graphs.shardings import to_device
 from jaxprgen.ir import canonical_dtype
 
 
@@ -153,7 +151,8 @@ class Cell:
         if self._copy is not None and self._copy.is_of(value):
             return self._copy.array
         if is_generator(value):
-            return self._key(value)
+            self.storage[0] = value = keyed(value)
+            return value.key
         # JAX's CPU device may use the memory that it is given.
         memory, data = value, None
         if isinstance(value, np.ndarray) and not _is_frozen(value):
@@ -182,13 +181,6 @@ class Cell:
         self._copy = None
         return value
 
-    def _key(self, generator: Any) -> Any:
-        """Return the key that the generator stands for from now on."""
-        key = key_of(generator)
-        if not isinstance(generator, Keyed):
-            self.storage[0] = with_key(generator, key)
-        return key
-
     def as_stored(self, old: Any, value: Any) -> Any:
         """Return a new value as the storage will hold it; it does not hold it yet.
 
@@ -200,10 +192,11 @@ class Cell:
             The new value on the device, or a key.
         """
         self._copy = None
-        if isinstance(value, MatrixParts):
-            return scipy_matrix(value, old)
-        if type(old) is not ArrayImpl and is_generator(old):
-            return with_key(old, value)
+        if type(old) is not ArrayImpl:
+            if isinstance(value, MatrixParts):
+                return scipy_matrix(value, old)
+            if is_generator(old):
+                return with_key(old, value)
         if not self.is_in_use or _jax.is_spread(value):
             return value
         on_host = np.array(value, order="C")
@@ -219,19 +212,6 @@ class Cell:
         if self.storage[0] is old:
             self.storage[0] = new
             self._is_lent = not self._is_told
-
-
-@contextmanager
-def not_in_use(containers: Iterable[Any]) -> Generator[None]:
-    """Let a function that is made meanwhile not count as one that the library runs.
-
-    It is one of this package, and asks cells for values.
-    """
-    cells = [cell for c in containers if (cell := getattr(c, "cell", None)) is not None]
-    before = [cell.is_in_use for cell in cells]
-    yield
-    for cell, is_in_use in zip(cells, before, strict=True):
-        cell.is_in_use = is_in_use
 
 
 def write_all(cells: Sequence[Cell], old: Sequence[Any], values: Sequence[Any]) -> None:
@@ -296,20 +276,7 @@ def holding(locks: Sequence[Any], function: Callable[..., Any], *args: Any) -> A
         _ = [*releases]
 
 
-_ACQUIRE, _RELEASE = map(operator.methodcaller, ("acquire", "release"))
-
-
-def to_device(arrays: Sequence[Array]) -> list[Any]:
-    """Put arrays on the device: outside of any trace that is going on, and by one equation.
-
-    Arrays that several devices hold stay there.
-    """
-    others = [array for array in arrays if not _jax.is_spread(array)]
-    for array in others:
-        canonical_dtype(array)  # It refuses integers that would be wrapped.
-    with _jax.eval_context():
-        found = iter(jax.device_put(others) if others else ())
-    return [array if _jax.is_spread(array) else next(found) for array in arrays]
+_ACQUIRE, _RELEASE = type(threading.RLock()).acquire, type(threading.RLock()).release
 
 
 def _is_frozen(value: Any) -> bool:

@@ -56,6 +56,11 @@ def key_of(generator: Any) -> Any:
         return jax.random.key(seed_of(generator))
 
 
+def keyed(generator: Any) -> Any:
+    """Return a generator that stands for a key: this one, or one like it."""
+    return generator if isinstance(generator, Keyed) else with_key(generator, key_of(generator))
+
+
 def drawn_key() -> Any:
     """Return a key that NumPy's global generator draws; `numpy.random.seed` decides it."""
     seed = np.random.randint(0, np.iinfo(np.int64).max, dtype=np.int64)

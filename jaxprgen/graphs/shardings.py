@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
@@ -97,3 +98,16 @@ def _of_matrix(role: str, name: str) -> ShardingError:
 
 
 _UNKNOWN = "is not an input, an output, a shared variable or a constant of this graph"
+
+
+def to_device(arrays: Sequence[Any]) -> list[Any]:
+    """Put arrays on the device: outside of any trace that is going on, and by one equation.
+
+    Arrays that several devices hold stay there.
+    """
+    others = [array for array in arrays if not _jax.is_spread(array)]
+    for array in others:
+        canonical_dtype(array)  # It refuses integers that would be wrapped.
+    with _jax.eval_context():
+        found = iter(jax.device_put(others) if others else ())
+    return [array if _jax.is_spread(array) else next(found) for array in arrays]

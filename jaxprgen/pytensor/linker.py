@@ -9,6 +9,7 @@ from pytensor.compile.maker import FunctionMaker
 from pytensor.compile.mode import Mode, predefined_modes, register_mode
 from pytensor.link.basic import Container
 from pytensor.link.jax.linker import JAXLinker
+from pytensor.link.utils import map_storage
 
 from jaxprgen.pytensor.containers import CellContainer
 from jaxprgen.runtime.linked import LinkerMixin, MakerMixin
@@ -22,6 +23,7 @@ class JaxprLinker(LinkerMixin, JAXLinker):
     """
 
     containers = CellContainer, Container
+    map_storage = staticmethod(map_storage)
     required_rewrites = ("inline_ofg_expansion",)
 
 

@@ -17,7 +17,8 @@ from jaxprgen.arguments.shardings import placed
 from jaxprgen.arguments.sparse import PARTS, opened
 from jaxprgen.errors import ArgumentTypeError
 from jaxprgen.export.exporting import Exportable, ExportedProgram, export
-from jaxprgen.graphs.cells import cell_of, to_device
+from jaxprgen.graphs.cells import cell_of
+from jaxprgen.graphs.shardings import to_device
 from jaxprgen.lowering.graph import Plan
 from jaxprgen.lowering.portable import stamped
 from jaxprgen.runtime.cache import CacheInfo

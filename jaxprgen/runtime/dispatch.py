@@ -14,7 +14,7 @@ from jaxprgen import _jax
 from jaxprgen.arguments.accept import accept_each
 from jaxprgen.arguments.inputs import KEY, signature
 from jaxprgen.emit.values import Array, Value
-from jaxprgen.graphs.cells import to_device
+from jaxprgen.graphs.shardings import to_device
 from jaxprgen.lowering.graph import Plan
 from jaxprgen.runtime.program import Options, Program, error_of_check
 from jaxprgen.runtime.specialize import Specializer

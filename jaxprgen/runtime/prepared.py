@@ -9,7 +9,7 @@ from typing import Any
 from jaxprgen import _jax
 from jaxprgen._jax import ArrayImpl, ClosedJaxpr
 from jaxprgen.emit.values import Array
-from jaxprgen.graphs.cells import to_device
+from jaxprgen.graphs.shardings import to_device
 from jaxprgen.ir.binding_times import Stages, staged
 from jaxprgen.passes.costs import CostModel
 

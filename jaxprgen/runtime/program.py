@@ -14,7 +14,7 @@ from jaxprgen._jax import ClosedJaxpr, JaxprEqn
 from jaxprgen.arguments.sparse import as_dictionaries, grouped, jax_matrix
 from jaxprgen.emit.values import Array
 from jaxprgen.errors import ArgumentTypeError, FailedAssertionError, JaxprGenError
-from jaxprgen.graphs.cells import to_device
+from jaxprgen.graphs.shardings import to_device
 from jaxprgen.ir import canonical_dtype
 from jaxprgen.ir.binding_times import Stages
 from jaxprgen.lowering.portable import portable

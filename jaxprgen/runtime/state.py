@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import Any
 from jax.sharding import NamedSharding
 
 from jaxprgen import _jax
-from jaxprgen.arguments.accept import in_order, wrong_count
+from jaxprgen.arguments.accept import are_concrete, in_order, wrong_count
 from jaxprgen.arguments.inputs import KEY, signature
 from jaxprgen.errors import StateError
 from jaxprgen.graphs.cells import Cell, cell_of, write_all
@@ -25,120 +26,6 @@ from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.program import Options, as_listed
 from jaxprgen.runtime.shared_values import SharedValues
 from jaxprgen.texts import visible
-
-
-class StatefulFunction:
-    """A graph as a function that reads and updates shared variables; `jaxprgen.function` makes it.
-
-    Updated values stay on the device: ``shared.get_value()`` then returns a JAX array. A call sees
-    what ``set_value`` has set. A generator that the graph draws from stands for a PRNG key, made of
-    its state, that advances from call to call; ``get_value`` and ``set_value`` carry that key, so
-    that draws can be repeated.
-
-    Parameters
-    ----------
-    *args, **named : scalar, array or tracer
-        The arguments of a call, by position or by name.
-
-    Returns
-    -------
-    array, list, dict or None
-        The values of the outputs, arranged as the outputs were given; a tuple becomes a list, as
-        with `aesara.function`.
-
-    Raises
-    ------
-    StateError
-        The function updates something and is called inside a function that JAX transforms.
-    """
-
-    def __init__(
-        self,
-        graph: StatefulGraph,
-        rebuild: Callable[[list[Any]], Any],
-        options: Options,
-        callbacks: bool,
-    ) -> None:
-        self.__name__ = self.__qualname__ = options.name
-        self._rebuild = rebuild
-        self._made_of = graph, rebuild, options, callbacks
-        updates = {n: graph.updates[v] for n, v in graph.shared.items() if v in graph.updates}
-        self._program = StatefulProgram(
-            graph.inputs,
-            graph.outputs,
-            {n: (v, cell_of(v.container)) for n, v in graph.shared.items()},
-            updates,
-            options,
-            callbacks,
-            shardings={v: sharding.restored() for v, sharding in graph.shardings.items()},
-        )
-        self.__signature__ = _signature(graph.names, graph.defaults)
-        self._names = list(self.__signature__.parameters)
-        self._defaults = {self._names[i]: value for i, value in graph.defaults.items()}
-
-    def __reduce__(self) -> Any:
-        return stamped(StatefulFunction, *self._made_of)
-
-    def __repr__(self) -> str:
-        kept = ", ".join(self._program.kept) or "nothing"
-        return visible(
-            f"<jaxprgen function {self.__name__}{self.__signature__} that keeps {kept}>", None
-        )
-
-    def __call__(self, *args: Any, **named: Any) -> Any:
-        """Run on arguments, and update the shared variables."""
-        return self._rebuild(self._program(self._arguments(args, named)))
-
-    def pure(
-        self, state: Mapping[str, Any], *args: Any, **named: Any
-    ) -> tuple[Any, dict[str, Any]]:
-        """Return the outputs, and the state after a call that begins with ``state``.
-
-        Nothing else is read or changed, so JAX may transform this method.
-
-        Parameters
-        ----------
-        state : dict from str to array
-            The values of the shared variables, as `state` returns them.
-        *args, **named
-            The arguments of the call.
-
-        Returns
-        -------
-        tuple
-            What a call returns, and the new state.
-
-        Raises
-        ------
-        StateError
-            The state is not that of this function.
-        """
-        outputs, new = self._program.pure(state, self._arguments(args, named))
-        return self._rebuild(outputs), new
-
-    def state(self) -> dict[str, Any]:
-        """Return the current values of the shared variables by name; keys for generators."""
-        return self._program.state()
-
-    @property
-    def compiled(self) -> CompiledFunction:
-        """The JAX function behind this one, of the state in order and then of the arguments."""
-        return self._program.compiled
-
-    def _arguments(self, args: Sequence[Any], named: dict[str, Any]) -> Sequence[Any]:
-        operands = in_order(self, self._names, args, named, self._defaults)
-        if len(operands) != len(self._names):
-            raise wrong_count(repr(self), len(self._names), len(operands))
-        return operands
-
-
-def _signature(names: Sequence[str], defaults: Mapping[int, Any]) -> inspect.Signature:
-    """Return the signature, where Python allows it: all arguments after a default have one."""
-    first = min(defaults, default=len(names))
-    parameters = signature(names).parameters.values()
-    return inspect.Signature(
-        [p.replace(default=defaults.get(i)) if i >= first else p for i, p in enumerate(parameters)]
-    )
 
 
 class StatefulProgram:
@@ -170,6 +57,13 @@ class StatefulProgram:
         A call updates something inside a function that JAX transforms.
     JaxprGenError
         A call fails a check; the class is that of the check. Nothing is updated.
+
+    Attributes
+    ----------
+    kept : list of str
+        The names of the shared variables that it keeps.
+    compiled : CompiledFunction
+        The JAX function behind this one, of the state in order and then of the arguments.
     """
 
     def __init__(
@@ -220,10 +114,10 @@ class StatefulProgram:
             [cell for _, cell in kept.values()],
         )
 
-    def __call__(self, operands: Sequence[Any]) -> list[Any]:
+    def run(self, operands: Sequence[Any]) -> list[Any]:
         """Return the outputs for arguments, and write the updates."""
-        compiled = self._called
-        if not _jax.trace_state_clean() or any(isinstance(x, _jax.Tracer) for x in operands):
+        compiled, runs_once = self._called, _jax.runs_once()
+        if not ((runs_once or _jax.trace_state_clean()) and are_concrete(operands)):
             self._require_transformable()
             if self._updates:
                 raise StateError(
@@ -233,15 +127,18 @@ class StatefulProgram:
                     f"the state that {self._name}.state() returns."
                 )
             compiled = self.compiled
-        operands = [*operands, *(drawn_key() for _ in range(self._keys))]
-        return self._shared.at_once(self._run, compiled, operands)
+        if self._keys:
+            operands = [*operands, *(drawn_key() for _ in range(self._keys))]
+        return self._shared.at_once(self._run, compiled, operands, runs_once)
 
-    def _run(self, compiled: CompiledFunction, operands: Sequence[Any]) -> list[Any]:
+    def _run(
+        self, compiled: CompiledFunction, operands: Sequence[Any], runs_once: bool
+    ) -> list[Any]:
         cells = self._written
         # Values that are copied to the host can be lost on the way.
-        reuses = bool(cells) and _jax.runs_once() and not any(cell.is_in_use for cell in cells)
+        reuses = bool(cells) and runs_once and not any(map(_is_in_use, cells))
         arguments = [*self._shared.read(reuses), *operands]
-        old = [cell.value for cell in cells]
+        old = [cell.storage[0] for cell in cells]
         found: list[Any] = []
         try:
             results = as_listed(compiled.run(arguments, found if reuses else None))
@@ -266,7 +163,7 @@ class StatefulProgram:
                 "Update a shared vector of the entries instead, and make the matrix of it by CSM."
             )
 
-    def pure(
+    def after(
         self, state: Mapping[str, Any], operands: Sequence[Any]
     ) -> tuple[list[Any], dict[str, Any]]:
         """Return the outputs for arguments and a state, and the new state; write nothing."""
@@ -282,5 +179,113 @@ class StatefulProgram:
         return results[: self._count], {**state, **new}
 
     def state(self) -> dict[str, Any]:
-        """Return the current values, by name."""
+        """Return the current values of the shared variables by name; keys for generators."""
         return self._shared.leased()
+
+
+_is_in_use = operator.attrgetter("is_in_use")
+
+
+class StatefulFunction(StatefulProgram):
+    """A graph as a function that reads and updates shared variables; `jaxprgen.function` makes it.
+
+    Updated values stay on the device: ``shared.get_value()`` then returns a JAX array. A call sees
+    what ``set_value`` has set. A generator that the graph draws from stands for a PRNG key, made of
+    its state, that advances from call to call; ``get_value`` and ``set_value`` carry that key, so
+    that draws can be repeated.
+
+    Parameters
+    ----------
+    *args, **named : scalar, array or tracer
+        The arguments of a call, by position or by name.
+
+    Returns
+    -------
+    array, list, dict or None
+        The values of the outputs, arranged as the outputs were given; a tuple becomes a list, as
+        with `aesara.function`.
+
+    Raises
+    ------
+    StateError
+        The function updates something and is called inside a function that JAX transforms.
+    """
+
+    def __init__(
+        self,
+        graph: StatefulGraph,
+        rebuild: Callable[[list[Any]], Any],
+        options: Options,
+        callbacks: bool,
+    ) -> None:
+        self.__name__ = self.__qualname__ = options.name
+        self._rebuild = rebuild
+        self._made_of = graph, rebuild, options, callbacks
+        updates = {n: graph.updates[v] for n, v in graph.shared.items() if v in graph.updates}
+        super().__init__(
+            graph.inputs,
+            graph.outputs,
+            {n: (v, cell_of(v.container)) for n, v in graph.shared.items()},
+            updates,
+            options,
+            callbacks,
+            shardings={v: sharding.restored() for v, sharding in graph.shardings.items()},
+        )
+        self.__signature__ = _signature(graph.names, graph.defaults)
+        self._names = list(self.__signature__.parameters)
+        self._defaults = {self._names[i]: value for i, value in graph.defaults.items()}
+
+    def __reduce__(self) -> Any:
+        return stamped(StatefulFunction, *self._made_of)
+
+    def __repr__(self) -> str:
+        kept = ", ".join(self.kept) or "nothing"
+        return visible(
+            f"<jaxprgen function {self.__name__}{self.__signature__} that keeps {kept}>", None
+        )
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        """Run on arguments, and update the shared variables."""
+        return self._rebuild(self.run(self._arguments(args, named)))
+
+    def pure(
+        self, state: Mapping[str, Any], *args: Any, **named: Any
+    ) -> tuple[Any, dict[str, Any]]:
+        """Return the outputs, and the state after a call that begins with ``state``.
+
+        Nothing else is read or changed, so JAX may transform this method.
+
+        Parameters
+        ----------
+        state : dict from str to array
+            The values of the shared variables, as `state` returns them.
+        *args, **named
+            The arguments of the call.
+
+        Returns
+        -------
+        tuple
+            What a call returns, and the new state.
+
+        Raises
+        ------
+        StateError
+            The state is not that of this function.
+        """
+        outputs, new = self.after(state, self._arguments(args, named))
+        return self._rebuild(outputs), new
+
+    def _arguments(self, args: Sequence[Any], named: dict[str, Any]) -> Sequence[Any]:
+        operands = in_order(self, self._names, args, named, self._defaults)
+        if len(operands) != len(self._names):
+            raise wrong_count(repr(self), len(self._names), len(operands))
+        return operands
+
+
+def _signature(names: Sequence[str], defaults: Mapping[int, Any]) -> inspect.Signature:
+    """Return the signature, where Python allows it: all arguments after a default have one."""
+    first = min(defaults, default=len(names))
+    parameters = signature(names).parameters.values()
+    return inspect.Signature(
+        [p.replace(default=defaults.get(i)) if i >= first else p for i, p in enumerate(parameters)]
+    )

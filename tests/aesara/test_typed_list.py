@@ -128,7 +128,7 @@ def test_lists_are_arguments_of_the_mode(name):
 def test_lists_of_other_lengths_have_other_programs():
     f = aesara.function([LISTS], tl.length(LISTS) + LISTS[-1].sum(), mode="JAXPR")
     assert [float(f([A] * k)) for k in (1, 3, 1)] == [4, 6, 4]
-    assert len(f.vm.by_objects) == 2
+    assert len(f.vm.programs.others) == 2
 
 
 def test_updates_read_lists():

@@ -358,7 +358,7 @@ def test_arguments_that_are_slices():
     theirs, ours = both(lambda mode: aesara.function([index], held[index] * 2, mode=mode), "JAXPR")
     for part in (slice(1, 3), slice(None, None, -1), slice(1, 3), slice(np.int64(3), None)):
         assert_same(ours(part), theirs(part))
-    assert len(ours.vm.by_objects) == 3
+    assert len(ours.vm.programs.others) == 3
 
 
 def test_profiles_have_no_times_of_nodes():

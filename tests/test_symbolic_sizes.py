@@ -5,6 +5,7 @@ import jax
 import numpy as np
 import pytest
 from catalogue import FAMILIES
+from catalogue.outcome import compiled
 from catalogue.sizes import CALLS, GRAPHS, KEY, SHAPES, exported, operands, specs_of
 from laws import assert_same, reference
 from profiles import sample
@@ -88,13 +89,7 @@ OPS = [(family, item) for family, items in FAMILIES.items() for item in items]
 )
 def test_examples_of_ops_are_those_of_direct_calls_or_refused(family, item):
     """Where the graph itself fixes a size, a direct call refuses other sizes, too."""
-    dtype = "float64" if "float64" in item.dtypes else item.dtypes[-1]
-    try:
-        inputs, outputs = item.graph(dtype)
-        f = jaxprgen.compile(inputs, outputs)
-    except (TypeError, NotImplementedError):
-        pytest.skip("Aesara makes no such node, or it has no rule.")
-    arrays = item.arrays(dtype)
+    inputs, f, arrays = compiled(item)
     key = [jax.random.key(0)] if f.inputs[: -len(inputs)] else []
     try:
         program = f.export(*[KEY for _ in key], *specs_of(inputs, symbols(arrays)))

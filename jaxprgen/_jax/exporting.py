@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -22,18 +22,8 @@ _SHARDINGS = {
 _FIELDS = [field.name for field in dataclasses.fields(Exported)]
 
 
-def exported_of(
-    parts: Mapping[str, Any], vjp: Callable[[Exported], Exported] | None = None
-) -> Exported:
-    """Return the exported program of these parts, for one device and without effects.
-
-    Parameters
-    ----------
-    parts
-        The other fields of `jax.export.Exported`.
-    vjp
-        Returns the exported derivative.
-    """
+def exported_of(parts: Mapping[str, Any]) -> Exported:
+    """Return the exported program of these fields: for one device, without effects or gradient."""
     values: dict[str, Any] = {
         **parts,
         **{name: (None,) * len(parts[of]) for of, names in _SHARDINGS.items() for name in names},
@@ -42,7 +32,7 @@ def exported_of(
         "ordered_effects": (),
         "unordered_effects": (),
         "disabled_safety_checks": (),
-        "_get_vjp": vjp,
+        "_get_vjp": None,
     }
     return Exported(**{name: values[name] for name in _FIELDS})
 

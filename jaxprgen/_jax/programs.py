@@ -195,9 +195,7 @@ _Inline: Any = getattr(jax, "Inline", None)  # JAX >= 0.11.0.
 _INLINE = False if _Inline is None else _Inline.AUTO
 
 
-def jit_params(
-    closed: ClosedJaxpr, name: str, compiler_options: tuple[tuple[str, Any], ...] = ()
-) -> dict[str, Any]:
+def jit_params(closed: ClosedJaxpr, name: str) -> dict[str, Any]:
     """Return the parameters of a ``jit`` equation that runs a program without constants.
 
     Parameters
@@ -206,8 +204,6 @@ def jit_params(
         The program.
     name
         The name of the function in JAX's messages and the StableHLO.
-    compiler_options
-        Options for XLA. JAX refuses them in an equation inside another program.
     """
     n_in, n_out = len(closed.jaxpr.invars), len(closed.jaxpr.outvars)
     return {
@@ -220,7 +216,7 @@ def jit_params(
         "ctx_mesh": _mesh.get_concrete_mesh(),
         "name": name,
         "keep_unused": False,
-        "compiler_options_kvs": compiler_options,
+        "compiler_options_kvs": (),  # JAX refuses them in an equation inside another program.
         "inline": _INLINE,
     }
 

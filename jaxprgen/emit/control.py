@@ -148,8 +148,8 @@ def scan(
     for c in checks:  # Passes rearrange loops without effects only.
         c._replace(failed=next(rest), shown=next(rest)).emit()
     before = dict(zip(entering, rest, strict=True))
-    steps, last = full((), length, INT64), [*map(value_of, ends)]
-    return LoopResult(steps, last[: len(carries)], last[len(carries) :], stacked, before)
+    moved, last = parts([*map(value_of, ends)], len(carries))
+    return LoopResult(full((), length, INT64), moved, last, stacked, before)
 
 
 def _loop(
@@ -240,36 +240,36 @@ def until(
     limit = limit.astype(counter)
     start = [limit, full((), 0, counter), full((), True, BOOL)]
     operands = b.vary_alike(atoms([*constants, *arrays, *start, *carries]))
-    first = len(constants) + len(arrays)
     inner = b.nested(x.aval for x in operands)
     with inner:
         given, values = inner.inputs, _values(inner)
-        i = values[first + 1]
-        slices = [_row(x, i) for x in values[len(constants) : first]]
-        after, results, stop = step(*values[: len(constants)], *values[first + 3 :], *slices)
-        going = values[first + 2] if stop is None else ~ew.truth(stop)
+        counts = len(constants), len(arrays), len(start)
+        fixed, stacks, (end, i, goes), before = parts(values, *counts)
+        after, results, stop = step(*fixed, *before, *(_row(x, i) for x in stacks))
+        going = goes if stop is None else ~ew.truth(stop)
         outs = _varying([i + 1, going, *after, *results], given)
     results = outs[len(carries) + 2 :]
     added = _blanks(results, operands)
     if bound is not None:
         added += _blanks(results, operands, bound)
     more = [inner.add_input(x.aval) for x in added]
-    own, carried = map(dict, parts(list(zip(given, operands, strict=True)), first + 1))
+    pairs = list(zip(given, operands, strict=True))
+    own, carried = map(dict, parts(pairs, len(constants) + len(arrays) + 1))
     carried.update(zip(more, added, strict=True))
     with inner:
         pairs = zip(more[len(results) :], results, strict=False)
         outs += _varying([_with_row(Value(v), value_of(r), i) for v, r in pairs], given)
-    most = limit if limit.static is not None else values[first]
+    most = limit if limit.static is not None else end
     with b.nested(()) as test:
         ahead = i < most
-        goes_on = (ahead if stop is None else ahead & values[first + 2]).atom()
+        goes_on = (ahead if stop is None else ahead & goes).atom()
     whole = _loop(inner, own, carried, outs)
     whole = replace(whole, condition=Condition(test.equations_from(0), goes_on))
     loop = whole.merged().hoisted(b)
     out = [forward_only(Value(x), irreversible).atom() for x in loop.emit(b)]
     steps, _, *ends = map(value_of, loop.ends(whole, out))
-    last, stacked = len(carries), len(carries) + len(results)
-    return LoopResult(steps, ends[:last], ends[last:stacked], ends[stacked:], {})
+    moved, last, stacked = parts(ends, len(carries), len(results))
+    return LoopResult(steps, moved, last, stacked, {})
 
 
 def _starts(x: Value, i: Value) -> list[Value]:

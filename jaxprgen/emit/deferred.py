@@ -224,12 +224,12 @@ class LoopRows(Deferred):
     refuse
         Returns the error for a graph that needs to know the number of rows.
     start, stop
-        The number of rows to leave out in front and, as a number <= 0, at the end.
+        The number of rows of the pieces to leave out in front and, as a number <= 0, at the end.
     backwards
         Whether the rows are in reverse order.
     before
-        Arrays of as many rows as the loop has steps, by the row from which they start: rows that
-        are available without concatenation, because the steps carried them.
+        Arrays of as many rows as the loop has steps, by the row at which they start: rows that are
+        available without concatenation, because the steps carried them.
     """
 
     row: Shape
@@ -278,13 +278,12 @@ class LoopRows(Deferred):
             raise self.refuse()
         if self.count is None:
             return full((), self.length, INT64)
-        more = self.extra + self.stop - self.start
-        return self.count + more if more else self.count
+        return self.count + self.extra if self.extra else self.count
 
     def has(self, index: int) -> Value | None:
         """Return whether row ``index`` exists; None if it does for any number of steps."""
         wanted = index + 1 if index >= 0 else -index
-        if self.count is None or self.least + self.extra + self.stop - self.start >= wanted:
+        if self.count is None or self.least + self.extra >= wanted:
             return None
         rows = self.rows()
         return rows >= wanted
@@ -305,7 +304,15 @@ class LoopRows(Deferred):
         if self.backwards:
             front, behind = -behind, -front
         backwards = self.backwards != (step < 0)
-        return replace(self, start=self.start + front, stop=self.stop + behind, backwards=backwards)
+        return replace(
+            self,
+            ends={i - behind: x for i, x in self.ends.items()},
+            extra=self.extra + behind - front,
+            start=self.start + front,
+            stop=self.stop + behind,
+            backwards=backwards,
+            before={i - front: x for i, x in self.before.items()},
+        )
 
     def take(self, index: int) -> Value | None:
         """Return ``self[index]``, or None if it is not known which row that is."""
@@ -314,8 +321,8 @@ class LoopRows(Deferred):
             ix.require_index(index, length, 0)
             index = index - length if index >= 0 else index
             index = -1 - length - index if self.backwards else index
-        if index < 0 and self.stop + index in self.ends:
-            return self.ends[self.stop + index]
+        if index < 0 and index in self.ends:
+            return self.ends[index]
         if length is None:
             return None
         place = self.start + length + index
@@ -350,7 +357,7 @@ class LoopRows(Deferred):
         """Emit all rows; if only the program knows their number, those that a mask selects."""
         if self.pieces is None:
             raise self.refuse()
-        rows = self.before.get(self.start)
+        rows = self.before.get(0)
         if rows is not None and rows.shape[0] == self.length:
             return lax.rev(rows, (0,)) if self.backwards else rows
         total = sum(x.shape[0] for x in self.pieces)
@@ -366,7 +373,7 @@ class LoopRows(Deferred):
         if self.count is None:
             return lax.rev(whole, (0,)) if self.backwards else whole
         count = whole.shape[0]
-        key = "rows", identity(self.count.source), self.extra + self.stop - self.start, count
+        key = "rows", identity(self.count.source), self.extra, count
         mask = current_builder().once(key, lambda: (self._mask(count), self.count))[0]
         return select(whole, mask, 0, self.refuse)
 

@@ -272,17 +272,17 @@ def take_at_maxima(x: Value, y: Value, windows: Sequence[SlidingWindow]) -> Valu
 # reshape and, where windows overlap, a few slices. Folding is a reshape and a few sums.
 
 
-def unfold(x: Value, windows: Sequence[SlidingWindow], fill: float = 0) -> Value:
+def unfold(x: Value, windows: Sequence[SlidingWindow]) -> Value:
     """Split each of the last axes in two: the windows, and the elements of a window.
 
-    Elements outside the array are ``fill``.
+    Elements outside the array are zero.
     """
     shape = x.shape
     first = len(shape) - len(windows)
     edges = [
         (-w.start, w.start + w.length - n, 0) for w, n in zip(windows, shape[first:], strict=True)
     ]
-    x = pad(x, [(0, 0, 0)] * first + edges, fill)
+    x = pad(x, [(0, 0, 0)] * first + edges, 0)
     for axis in reversed(range(len(windows))):
         x = _unfold_axis(x, first + axis, windows[axis])
     return x

@@ -26,7 +26,7 @@ from aesara.tensor.special import softmax
 from laws import assert_agrees, assert_same, reference
 from looping import scan
 from profiles import amount
-from reports import recorded
+from reports import WAYS, assert_derivatives_of_squares, made, recorded
 
 import jaxprgen
 from jaxprgen.errors import IndexOutOfBoundsError
@@ -46,14 +46,12 @@ T = at.dtensor3("T")
 n, i, k = at.lscalar("n"), at.lvector("i"), at.lvector("k")
 m = at.bvector("m") > 0
 
-WAYS = {"both": "vj", "forward": "j", "pullback": "v"}
-"""Which ways to a derivative there are: JAX's vjp and jvp."""
 CASES = {}
 """Functions that return inputs, outputs and arguments, and the way to differentiate them."""
 
 
 def reported(report, gradient="both"):
-    """Add a program like that of a report; ``gradient`` is one of `WAYS` or empty."""
+    """Add a program like that of a report; ``gradient`` is one of `reports.WAYS` or empty."""
     return recorded(CASES, report, gradient)
 
 
@@ -343,16 +341,6 @@ def predators_and_prey_by_runge_kutta():
 # --- The laws -----------------------------------------------------------------------------------
 
 
-def made(name):
-    inputs, outputs, args = CASES[name][0]()
-    outputs = outputs if isinstance(outputs, list) else [outputs]
-    return (
-        inputs,
-        outputs,
-        [v.type.filter(np.asarray(p, v.dtype)) for v, p in zip(inputs, args, strict=True)],
-    )
-
-
 SLOW = ("a_basis_of_splines_by_recursion", "predators_and_prey_by_runge_kutta")
 
 
@@ -361,46 +349,18 @@ SLOW = ("a_basis_of_splines_by_recursion", "predators_and_prey_by_runge_kutta")
 )
 def test_values_and_derivatives_are_those_of_python(name):
     """By a compiled function and by the mode; derivatives are those of central differences."""
-    inputs, outputs, args = made(name)
+    build, gradient = CASES[name]
+    inputs, outputs, args = made(build)
     f = assert_agrees(inputs, outputs, args, rtol=1e-10)
     by_mode = aesara.function(inputs, outputs, mode="JAXPR")(*args)
     for ours, theirs in zip(by_mode, reference(inputs, outputs, args), strict=True):
         assert_same(ours, theirs, rtol=1e-10)
-    if CASES[name][1]:
-        assert_derivatives_of_squares(f, inputs, outputs, args, WAYS[CASES[name][1]])
+    if gradient:
 
+        def python(*args):
+            return reference(inputs, outputs, args)
 
-def assert_derivatives_of_squares(f, inputs, outputs, args, ways):
-    """The derivative of the sum of squares of the outputs, along one direction."""
-    places = [j for j, v in enumerate(inputs) if v.dtype == "float64"]
-    rng = np.random.default_rng(0)
-    parts = [args[j] for j in places]
-    along = [rng.normal(size=part.shape) for part in parts]
-
-    def at_place(*parts):
-        new = dict(zip(places, parts, strict=True))
-        return [new.get(j, arg) for j, arg in enumerate(args)]
-
-    def cost(*parts):
-        return sum((out * out).sum() for out in f(*at_place(*parts)))
-
-    def moved(h):
-        parts_there = [np.asarray(p + h * way) for p, way in zip(parts, along, strict=True)]
-        return reference(inputs, outputs, at_place(*parts_there))
-
-    def differences(h):
-        ends = zip(moved(h), moved(-h), strict=True)
-        return sum(np.sum((p - q) * (p + q)) for p, q in ends) / (2 * h)
-
-    # Two step sizes cancel the error of second order.
-    expected = (4 * differences(5e-5) - differences(1e-4)) / 3
-    if "j" in ways:
-        found = jax.jvp(cost, parts, along)[1]
-        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
-    if "v" in ways:
-        slopes = jax.grad(cost, tuple(range(len(parts))))(*parts)
-        found = sum(np.vdot(p, q) for p, q in zip(slopes, along, strict=True))
-        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
+        assert_derivatives_of_squares(f, python, inputs, args, WAYS[gradient])
 
 
 # --- Functions with updates and givens -----------------------------------------------------------

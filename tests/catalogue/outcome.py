@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+import pytest
 from aesara.graph.basic import Variable, io_toposort
 from laws import assert_same, by_equation, reference, tolerance
 
@@ -77,6 +78,16 @@ def case_of(example: Example, dtype: str) -> Case | None:
         except Exception:  # Whatever its Ops raise of dtypes that they do not take.
             wanted = None
     return Case(example, dtype, inputs, outputs, args, wanted)
+
+
+def compiled(example: Example) -> tuple[list[Variable], jaxprgen.CompiledFunction, list[Any]]:
+    """The inputs, the function and the arguments, in double precision where it may be."""
+    dtype = "float64" if "float64" in example.dtypes else example.dtypes[-1]
+    try:
+        inputs, outputs = example.graph(dtype)
+        return inputs, jaxprgen.compile(inputs, outputs), example.arrays(dtype)
+    except (TypeError, NotImplementedError):
+        pytest.skip("Aesara makes no such node, or it has no rule.")
 
 
 def outcome_of(case: Case) -> Outcome:

@@ -7,8 +7,7 @@ import numpyro.distributions as dist
 import pytest
 from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
-from numpyro.infer import MCMC, NUTS
-from test_sampling import assert_alike
+from test_sampling import assert_alike, draws_by_numpyro
 
 from jaxprgen import inspect
 
@@ -79,16 +78,7 @@ def test_the_posterior_is_that_of_numpyro(chains, capsys):
     printed = capsys.readouterr().out
     assert printed.startswith("2 × 4 devices")
     assert "all-gather" not in printed
-    sampler = MCMC(
-        NUTS(by_hand),
-        num_warmup=500,
-        num_samples=1000,
-        num_chains=4,
-        chain_method="vectorized",
-        progress_bar=False,
-    )
-    sampler.run(jax.random.key(0), *chains.simulate(), chains.GROUPS)
-    theirs = sampler.get_samples(group_by_chain=True)
+    theirs = draws_by_numpyro(by_hand, 0, *chains.simulate(), chains.GROUPS, count=1000)
     columns = [theirs[name].reshape(4, 1000, -1) for name in ("mu", "tau", "alpha", "beta")]
     theirs = np.concatenate(columns, -1)
     for i in range(len(chains.NAMES)):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+import jax
 import numpy as np
 import pytest
 from numpyro.diagnostics import effective_sample_size, split_gelman_rubin
+from numpyro.infer import MCMC, NUTS
 from reference import FILE, quantities
 
 # aeppl asserts that scales are positive and probabilities are between 0 and 1.
@@ -56,6 +58,15 @@ def assert_alike(draws, others):
     for power in (1, 2):
         a, b = (draws - center) ** power, (others - center) ** power
         assert_means(a, b.mean(), error_of_mean(b))
+
+
+def draws_by_numpyro(model, seed, *data, count, **options):
+    """As many draws of each variable, of each of four chains."""
+    lengths = {"num_warmup": 500, "num_samples": count, "num_chains": 4}
+    kernel = NUTS(model, **options)
+    sampler = MCMC(kernel, **lengths, chain_method="vectorized", progress_bar=False)
+    sampler.run(jax.random.key(seed), *data)
+    return sampler.get_samples(group_by_chain=True)
 
 
 @pytest.mark.deep

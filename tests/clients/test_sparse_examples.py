@@ -5,9 +5,8 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from numpyro.infer import MCMC, NUTS
 from numpyro.infer.util import potential_energy
-from test_sampling import assert_alike, assert_means, error_of_mean
+from test_sampling import assert_alike, assert_means, draws_by_numpyro, error_of_mean
 
 # aeppl asserts that the parameters of distributions are positive.
 pytestmark = pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")
@@ -61,17 +60,8 @@ def test_the_spatial_posterior_is_that_of_numpyro(spatial, capsys):
     printed = capsys.readouterr().out
     assert printed.startswith("48 states, 105 borders")
     assert float(printed.rpartition(" ")[2]) > 0.8
-    sampler = MCMC(
-        NUTS(by_hand, target_accept_prob=0.9),
-        num_warmup=500,
-        num_samples=2000,
-        num_chains=4,
-        chain_method="vectorized",
-        progress_bar=False,
-    )
-    _, counts = spatial.simulate()
-    sampler.run(jax.random.key(1), spatial.NEIGHBOURS.toarray(), spatial.EXPECTED, counts)
-    theirs = sampler.get_samples(group_by_chain=True)
+    data = spatial.NEIGHBOURS.toarray(), spatial.EXPECTED, spatial.simulate()[1]
+    theirs = draws_by_numpyro(by_hand, 1, *data, count=2000, target_accept_prob=0.9)
     for name in ("tau", "alpha"):
         assert_alike(found[name], theirs[name])
     # Where alpha is close to 1, mu has long tails: too few draws tell its variance.

@@ -40,6 +40,17 @@ def expected(model, point, mode):
     return sum(map(np.sum, found[:count])), dict(zip(names, found[count:], strict=True))
 
 
+def assert_as_by(model, mode):
+    """Its log-density and its gradients agree with those of a mode."""
+    point = point_of(model)
+    density, slopes = expected(model, point, mode)
+    assert np.isfinite(density)
+    f = jaxprgen.pymc.logp(model)
+    np.testing.assert_allclose(f(point), density, rtol=1e-8)
+    assert_agree(jaxprgen.pymc.dlogp(model)(point), slopes)
+    assert_agree(jax.grad(lambda part: f({**point, **part}))({k: point[k] for k in slopes}), slopes)
+
+
 def assert_agree(found, reference):
     for name, slope in reference.items():
         scale = max(1.0, np.max(np.abs(slope), initial=0.0))
@@ -52,14 +63,7 @@ def assert_agree(found, reference):
 @pytest.mark.filterwarnings("ignore::UserWarning:pymc")
 @pytest.mark.parametrize("name", profiles.sample(MODELS, 5))
 def test_a_log_density_and_its_gradients_agree_with_python_mode(name):
-    model = MODELS[name]()
-    point = point_of(model)
-    density, slopes = expected(model, point, "FAST_COMPILE" if name in REWRITTEN else PYTHON)
-    assert np.isfinite(density)
-    f = jaxprgen.pymc.logp(model)
-    np.testing.assert_allclose(f(point), density, rtol=1e-8)
-    assert_agree(jaxprgen.pymc.dlogp(model)(point), slopes)
-    assert_agree(jax.grad(lambda part: f({**point, **part}))({k: point[k] for k in slopes}), slopes)
+    assert_as_by(MODELS[name](), "FAST_COMPILE" if name in REWRITTEN else PYTHON)
 
 
 def test_sums_may_have_more_operands_than_numpy_functions_take():

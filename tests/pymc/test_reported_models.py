@@ -4,7 +4,6 @@ Each is written for this table. Where it names issues, their models had a wrong 
 gradient or an error, in PyMC or by its JAX samplers.
 """
 
-import jax
 import numpy as np
 import profiles
 import pytest
@@ -17,7 +16,7 @@ import pytensor.tensor as pt  # noqa: E402
 import scipy.stats  # noqa: E402
 from models import COUNTS, GROUP, SERIES, TIMES, X, Y  # noqa: E402
 from reports import recorded  # noqa: E402
-from test_pymc_models import PYTHON, assert_agree, expected, point_of  # noqa: E402
+from test_pymc_models import PYTHON, assert_as_by  # noqa: E402
 
 import jaxprgen.pymc  # noqa: E402
 
@@ -211,14 +210,7 @@ def make(name):
 @pytest.mark.filterwarnings("ignore::UserWarning:pymc")  # About missing data, and clones.
 @pytest.mark.parametrize("name", profiles.sample(MODELS, 6))
 def test_a_log_density_and_its_gradients_agree_with_python_mode(name):
-    model = make(name)
-    point = point_of(model)
-    density, slopes = expected(model, point, PYTHON)
-    assert np.isfinite(density)
-    f = jaxprgen.pymc.logp(model)
-    np.testing.assert_allclose(f(point), density, rtol=1e-8)
-    assert_agree(jaxprgen.pymc.dlogp(model)(point), slopes)
-    assert_agree(jax.grad(lambda part: f({**point, **part}))({k: point[k] for k in slopes}), slopes)
+    assert_as_by(make(name), PYTHON)
 
 
 @pytest.mark.filterwarnings("ignore::jaxprgen.errors.RuntimeCheckWarning")

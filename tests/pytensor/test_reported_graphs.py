@@ -4,10 +4,9 @@ Each is written for this table. Where it names issues, their programs had a wron
 gradient or an error, in PyTensor or in its JAX mode.
 """
 
-import jax
 import numpy as np
 import pytest
-from reports import recorded
+from reports import WAYS, assert_derivatives_of_squares, made, recorded
 
 import jaxprgen
 
@@ -43,8 +42,8 @@ CASES = {}
 """Functions that return inputs, outputs and arguments, and the way to differentiate them."""
 
 
-def reported(report, gradient="reverse"):
-    """Add a program like that of a report; ``gradient`` is "reverse", "forward" or ""."""
+def reported(report, gradient="both"):
+    """Add a program like that of a report; ``gradient`` is one of `reports.WAYS` or empty."""
     return recorded(CASES, report, gradient)
 
 
@@ -188,19 +187,9 @@ def a_convolution_with_weights():
     return [x, y], out, [SERIES, [0.2, -0.4, 0.1]]
 
 
-def made(name):
-    inputs, outputs, args = CASES[name][0]()
-    outputs = outputs if isinstance(outputs, list) else [outputs]
-    return (
-        inputs,
-        outputs,
-        [v.type.filter(np.asarray(p, v.dtype)) for v, p in zip(inputs, args, strict=True)],
-    )
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_values_are_those_of_python(name):
-    inputs, outputs, args = made(name)
+    inputs, outputs, args = made(CASES[name][0])
     theirs = pytensor.function(inputs, outputs, mode=PYTHON)(*args)
     for make in (jaxprgen.compile, lambda ins, outs: pytensor.function(ins, outs, mode="JAXPR")):
         for ours, other in zip(make(inputs, outputs)(*args), theirs, strict=True):
@@ -210,36 +199,8 @@ def test_values_are_those_of_python(name):
 
 @pytest.mark.parametrize("name", [name for name, (_, way) in CASES.items() if way])
 def test_derivatives_are_those_of_differences(name):
-    """The derivative of the sum of squares, along one direction, by central differences."""
-    inputs, outputs, args = made(name)
-    f = jaxprgen.compile(inputs, outputs)
+    build, gradient = CASES[name]
+    inputs, outputs, args = made(build)
     python = pytensor.function(inputs, outputs, mode=PYTHON)
-    places = [j for j, v in enumerate(inputs) if v.dtype == "float64"]
-    rng = np.random.default_rng(0)
-    ways = [rng.normal(size=args[j].shape) for j in places]
-
-    def moved(parts):
-        new = list(args)
-        for j, part in zip(places, parts, strict=True):
-            new[j] = part
-        return new
-
-    def cost(*parts):
-        return sum((out * out).sum() for out in f(*moved(parts)))
-
-    def differences(h):
-        up, down = (
-            python(*moved([np.asarray(args[j] + t * w) for j, w in zip(places, ways, strict=True)]))
-            for t in (h, -h)
-        )
-        return sum(np.sum((p - q) * (p + q)) for p, q in zip(up, down, strict=True)) / (2 * h)
-
-    # Two step sizes cancel the error of second order.
-    expected = (4 * differences(5e-5) - differences(1e-4)) / 3
-    parts = [args[j] for j in places]
-    found = jax.jvp(cost, parts, ways)[1]
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-7)
-    if CASES[name][1] == "reverse":
-        slopes = jax.grad(cost, tuple(range(len(parts))))(*parts)
-        back = sum(np.vdot(p, q) for p, q in zip(slopes, ways, strict=True))
-        np.testing.assert_allclose(back, found, rtol=1e-9, atol=1e-11)
+    f = jaxprgen.compile(inputs, outputs)
+    assert_derivatives_of_squares(f, python, inputs, args, WAYS[gradient])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import keyword
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -35,11 +35,12 @@ class Input(NamedTuple):
         return f"{self.dtype}[{sizes}]"
 
 
-def signature(names: Sequence[str]) -> inspect.Signature:
+def signature(names: Sequence[str], defaults: Mapping[int, Any] | None = None) -> inspect.Signature:
     """Return the signature of arguments with these names, where Python allows them.
 
     An argument whose name is not usable, such as one of a variable without a name, is called
-    ``argument_i`` by its position.
+    ``argument_i`` by its position. All arguments after the first of the ``defaults``, which are by
+    position, have a default.
     """
     taken: dict[str, None] = {}  # In order.
     for i, given in enumerate(names):
@@ -48,4 +49,8 @@ def signature(names: Sequence[str]) -> inspect.Signature:
         usable = usable and not given.startswith("<")  # As `name_of` writes unnamed variables.
         taken[name if usable else f"argument_{i}"] = None
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    return inspect.Signature([inspect.Parameter(name, kind) for name in taken])
+    defaults = defaults or {}
+    first = min(defaults, default=len(names))
+    given = [defaults.get(i) if i >= first else inspect.Parameter.empty for i in range(len(names))]
+    parameters = zip(taken, given, strict=True)
+    return inspect.Signature([inspect.Parameter(n, kind, default=x) for n, x in parameters])

@@ -78,11 +78,6 @@ class CellMixin:
     def __repr__(self) -> str:
         return f"<{self.cell.value!r}>"
 
-    def __copy__(self) -> Any:
-        twin = object.__new__(type(self))
-        vars(twin).update(vars(self))
-        return twin
-
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return container_copy(self, memo)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import operator
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -231,7 +230,7 @@ class StatefulFunction(StatefulProgram):
             callbacks,
             shardings={v: sharding.restored() for v, sharding in graph.shardings.items()},
         )
-        self.__signature__ = _signature(graph.names, graph.defaults)
+        self.__signature__ = signature(graph.names, graph.defaults)
         self._names = list(self.__signature__.parameters)
         self._defaults = {self._names[i]: value for i, value in graph.defaults.items()}
 
@@ -280,12 +279,3 @@ class StatefulFunction(StatefulProgram):
         if len(operands) != len(self._names):
             raise wrong_count(repr(self), len(self._names), len(operands))
         return operands
-
-
-def _signature(names: Sequence[str], defaults: Mapping[int, Any]) -> inspect.Signature:
-    """Return the signature, where Python allows it: all arguments after a default have one."""
-    first = min(defaults, default=len(names))
-    parameters = signature(names).parameters.values()
-    return inspect.Signature(
-        [p.replace(default=defaults.get(i)) if i >= first else p for i, p in enumerate(parameters)]
-    )

@@ -96,10 +96,11 @@ class Cell:
         return self.storage[0]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Cell:
-        return Cell(copy.deepcopy(self.storage, memo), self._is_told, self.as_numpy)
+        with self.lock:
+            return Cell(copy.deepcopy(self.storage, memo), self._is_told, self.as_numpy)
 
     def __reduce__(self) -> Any:
-        storage, value = self.storage, self.storage[0]
+        storage, value = self.storage, self.show()
         if _jax.is_spread(value):
             storage = [PortableArray(value)]
         elif type(value) is ArrayImpl:
@@ -111,7 +112,7 @@ class Cell:
     def set(self, value: Any, *, is_lent: bool = True) -> None:
         """Set the value; with ``is_lent``, someone else may have it."""
         with self.lock:  # A function that updates the value is done, or has not begun.
-            self.storage[0] = value
+            self.storage[0], self._copy = value, None
             self._is_lent = is_lent
 
     def lend(self) -> Any:
@@ -121,6 +122,13 @@ class Cell:
             if self.is_in_use or self.as_numpy:
                 self._to_host()
             return self.storage[0]
+
+    def show(self) -> Any:
+        """Return the value to someone who may keep it, and does not write into it."""
+        with self.lock:
+            value = self.storage[0]
+            self._is_lent |= type(value) is ArrayImpl
+            return value
 
     def hand_over(self) -> list[Any]:
         """Return the storage to a function of the library, which may use it from now on."""
@@ -161,12 +169,6 @@ class Cell:
         self._copy = _Copy(to_device([memory])[0], value, data)
         return self._copy.array
 
-    def show(self) -> Any:
-        """Return the value to someone who may keep it, and does not write into it."""
-        value = self.storage[0]
-        self._is_lent |= type(value) is ArrayImpl
-        return value
-
     def lease(self) -> Any:
         """Return what `read` does, to someone who may keep it."""
         value = self.read()
@@ -175,10 +177,10 @@ class Cell:
 
     def give(self) -> Any:
         """Return what `read` does; an array is in memory that a program may reuse."""
-        value = self.read()
-        if self._is_lent and value is self.storage[0] is not None:
-            return jax.numpy.copy(value)
-        self._copy = None
+        value = self.storage[0]
+        if type(value) is ArrayImpl:
+            return jax.numpy.copy(value) if self._is_lent else value
+        value, self._copy = self.read(), None
         return value
 
     def as_stored(self, old: Any, value: Any) -> Any:

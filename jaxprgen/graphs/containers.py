@@ -73,10 +73,10 @@ class CellMixin:
         return self.type.filter(value, strict=self.strict, allow_downcast=self.allow_downcast)
 
     def __str__(self) -> str:
-        return f"<{self.cell.value}>"
+        return f"<{self.cell.show()}>"
 
     def __repr__(self) -> str:
-        return f"<{self.cell.value!r}>"
+        return f"<{self.cell.show()!r}>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return container_copy(self, memo)

@@ -11,7 +11,7 @@ import jax
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
-from jaxprgen.arguments.accept import accept_each, are_arrays, in_order, wrong_count
+from jaxprgen.arguments.accept import accept_each, are_arrays, are_concrete, in_order, wrong_count
 from jaxprgen.arguments.inputs import Input, signature
 from jaxprgen.arguments.shardings import placed
 from jaxprgen.arguments.sparse import PARTS, opened
@@ -140,27 +140,34 @@ class CompiledFunction:
             label, variables = self._plan.library.label, self._plan.variables
             held = ((label(variables[place]), x, remedy) for place, x in self._constants)
             require_arguments(self.__name__, held)
-        return self._shared.at_once(self._run, args, into)
+        if self._shared.cells:
+            return self._shared.at_once(self._run_with_shared, args, into)
+        return self._run(args, (), (), into)
 
-    def _run(self, args: Sequence[Any], into: list[Any] | None) -> Any:
-        shared = self._shared
-        on_device, stored = (), ()
-        if shared.cells:  # All values are those of one moment, and stay until the program runs.
-            on_device = shared.read()
-            stored = [cell.value for cell in shared.cells]
-        is_traced = not _jax.trace_state_clean()
-        if not are_arrays(args, self._dtypes):
-            args = self._accepted(args)
-            if any(isinstance(x, jax.ShapeDtypeStruct) for x in args):
-                raise ArgumentTypeError(
-                    f"{self.__name__} cannot be called with a ShapeDtypeStruct, which has no "
-                    "values; its methods jaxpr, lower and report can."
-                )
-            is_traced |= any(isinstance(x, _jax.Tracer) for x in args)
-        if is_traced:
-            args = self._accepted(args)
-            return self._specializer(args, stored).bind(on_device, args)
-        return self._dispatch(args, on_device, stored, into)
+    def _run_with_shared(self, args: Sequence[Any], into: list[Any] | None) -> Any:
+        # All values are those of one moment, and stay until the program runs.
+        on_device = self._shared.read()
+        return self._run(args, on_device, [cell.value for cell in self._shared.cells], into)
+
+    def _run(
+        self,
+        args: Sequence[Any],
+        on_device: Sequence[Any],
+        stored: Sequence[Any],
+        into: list[Any] | None,
+    ) -> Any:
+        is_clean = _jax.trace_state_clean()
+        if is_clean and are_arrays(args, self._dtypes):
+            return self._dispatch(args, on_device, stored, into)
+        args = self._accepted(args)
+        if any(isinstance(x, jax.ShapeDtypeStruct) for x in args):
+            raise ArgumentTypeError(
+                f"{self.__name__} cannot be called with a ShapeDtypeStruct, which has no values; "
+                "its methods jaxpr, lower and report can."
+            )
+        if is_clean and are_concrete(args):
+            return self._dispatch(args, on_device, stored, into)
+        return self._specializer(args, stored).bind(on_device, args)
 
     def jaxpr(self, *args: Any, **named: Any) -> ClosedJaxpr:
         """Return the program for arguments of these types. Its constants are data.

@@ -127,9 +127,9 @@ class Dispatch:
         while self._by_types:
             places, large, staged = self._held
             self._now.call = operands, shared, places, staged
-            decided = [p.values_of(on_device, operands) for p in staged]
+            decided = [p.values_of(on_device, operands) for p in staged] if staged else ()
             try:
-                return self._run(into, None, *operands, *on_device, *large, *decided)
+                return self._run(into, (None, *operands, *on_device, *large, *decided))
             except _AnotherWayError as error:
                 self._prepare(error.program)
             finally:
@@ -142,7 +142,7 @@ class Dispatch:
         into = into if _can_reuse(program, self._carried) else None
         try:
             decided = [program.values_of(on_device, operands)] if program.prepared else []
-            found = self._run(into, program, *operands, *on_device, *large, *decided)
+            found = self._run(into, (program, *operands, *on_device, *large, *decided))
         except _jax.NonFiniteError:  # JAX cannot look for the equation that made it.
             return program.step_through(large, on_device, operands)
         if not program.has_checks:
@@ -153,7 +153,7 @@ class Dispatch:
             raise error_of_check(failed)
         return results
 
-    def _run(self, into: list[Any] | None, *arguments: Any) -> Any:
+    def _run(self, into: list[Any] | None, arguments: tuple[Any, ...]) -> Any:
         if into is None:
             return self._jits[0](*arguments)
         # No bytecode comes between the end of the program and the list.

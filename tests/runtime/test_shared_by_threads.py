@@ -1,5 +1,7 @@
 """Functions of one shared variable, in several threads, lose no update and see no half of one."""
 
+import copy
+import pickle
 import sys
 
 import aesara
@@ -131,6 +133,26 @@ def test_sparse_matrices_lose_nothing():
 
     at_once(*(many(update, 1.0) for update in updates), reader)
     assert matrix.get_value().sum() == 3 * (1 + 4 * CALLS)
+
+
+COPIES = {
+    "copies": copy.deepcopy,
+    "pickles": lambda shared: pickle.loads(pickle.dumps(shared)),
+    "text": lambda shared: str(shared.container) and shared,
+}
+
+
+@pytest.mark.parametrize("get", COPIES.values(), ids=COPIES)
+def test_copies_in_the_middle_of_updates_have_a_value_of_one_moment(get):
+    total = aesara.shared(np.zeros(1000), name="total")
+    update = by_function({total: total + x})
+    update(1.0)
+
+    def copier():
+        for _ in range(CALLS):
+            assert len({*get(total).get_value().tolist()}) == 1
+
+    at_once(many(update, 1.0), copier)
 
 
 def test_draws_never_come_twice():

@@ -357,7 +357,9 @@ def _broadcast(x: Array, eqn: Any) -> Array:
 
 
 _MOVES: dict[str, Callable[[Array, Any], Array]] = {
-    "slice": _sliced, "reshape": _reshaped, "squeeze": _reshaped,
+    "slice": _sliced,
+    "reshape": _reshaped,
+    "squeeze": _reshaped,
     "broadcast_in_dim": _broadcast,
 }
 """Equations that move elements at known places, which need no compiler. They are of many kinds."""

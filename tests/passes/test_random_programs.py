@@ -108,7 +108,12 @@ UNARY = [
     lambda v: lax.switch(jnp.int32(v > 0) + jnp.int32(v > 1), [jnp.cos, jnp.negative, jnp.tanh], v),
 ]
 UNARY = [lambda v, f=f: f(v).astype(v.dtype) for f in UNARY]
-WITHOUT_GRADIENT = [nested, each_until, until, lambda v: lax.fori_loop(0, jnp.int32(2), lambda i, c: c * 0.5, v)]
+WITHOUT_GRADIENT = [
+    nested,
+    each_until,
+    until,
+    lambda v: lax.fori_loop(0, jnp.int32(2), lambda i, c: c * 0.5, v),
+]
 BINARY = [
     *(jnp.add, jnp.subtract, jnp.multiply, jnp.maximum, jnp.minimum, jnp.hypot),
     # XLA multiplies arrays by the reciprocal of a number, which must not underflow.
@@ -139,8 +144,9 @@ class Scope:
 
     def __init__(self, i, x, w, s, k, key):
         self.i, self.x, self.w, self.s, self.k, self.key = i, x, w, s, k, key
-        self.acc = {"add": s * 0, "mixed": s * 0, "max": s, "product": 1 + s * 0}
-        self.low = s * 0
+        # No products with zero: `SinkZeros` would mend NaN, and change the flags that it decides.
+        self.acc = {"add": s - s, "mixed": 0.25 * s, "max": s, "product": 1 + 0.1 * s}
+        self.low = s - s
         self.count = k[0]
         self.held = [s, 0.3 * s, s - 1]
         self.vector = x[0] * s

@@ -445,8 +445,10 @@ class _Writer:
                 found = lax.stop_gradient(self._b, operand)
             else:
                 holds = self._conditions(condition, shape)
-                operand = lax.broadcast_to(self._b, operand, shape)
+                if holds.aval.shape:
+                    operand = lax.broadcast_to(self._b, operand, shape)
                 found = mask(self._b, holds, operand)
+                found = lax.broadcast_to(self._b, found, shape)
             self._made[key] = found
             self._flush()
         return found

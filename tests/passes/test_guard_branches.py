@@ -262,6 +262,25 @@ def test_clamps_keep_finite_derivatives():
             jax.tree.map(np.testing.assert_array_equal, found, wanted)
 
 
+def test_a_number_is_masked_before_it_is_repeated():
+    def f(x, xs):
+        return jnp.where(x > 0, xs / jnp.sqrt(x), 0.0).sum()
+
+    def of_number(x, xs):
+        return jnp.where(x > 0, (xs / jnp.sqrt(jnp.broadcast_to(x, xs.shape))), 0.0).sum()
+
+    xs = jnp.arange(1.0, 4.0)
+    for g in (f, of_number):
+        found = jaxprgen.transform(g, GuardBranches())
+        for x in (0.0, 4.0):
+            wanted = jax.grad(g)(x, xs) if x else 0.0
+            np.testing.assert_array_equal(jax.grad(found)(x, xs), wanted)
+        (outer,) = jax.make_jaxpr(found)(1.0, xs).eqns
+        masks = [e for e in outer.params["jaxpr"].eqns if e.primitive.name == "custom_jvp_call"]
+        assert masks
+        assert all(e.outvars[0].aval.shape == () for e in masks)
+
+
 def test_programs_without_a_choice_stay_as_they_are():
     closed = jax.make_jaxpr(lambda x: jnp.linalg.norm(jnp.exp(x)) + jnp.log(x).sum())(POINTS)
     assert GuardBranches()(closed) is closed

@@ -29,7 +29,8 @@ class FewerKernels:
 
     ``lgamma`` and its derivative are series that have eight quotients in common. XLA keeps each of
     these as an array of its own: a value with its gradient takes 11 kernels, and two if an
-    optimization barrier is between them.
+    optimization barrier is between them. That is done for single numbers. Of arrays the quotients
+    would be computed twice, which takes up to half as long again in each call.
 
     Where many rows are joined, such as separate scalars, JAX slices their cotangents. XLA compiles
     one kernel per slice. `_jax.split_rows_p` takes all of them by one.
@@ -57,6 +58,8 @@ def _replaced(eqn: JaxprEqn) -> Sequence[JaxprEqn] | None:
     b = Builder([x.aval for x in operands])  # Sets `plain` by the types.
     b.source_info = eqn.source_info
     if eqn.primitive.name == "lgamma":
+        if operands[0].aval.shape:
+            return None
         with b:
             result = _lgamma(Value(operands[0])).atom()
     elif b.plain and _joins_many_rows(eqn):
@@ -70,9 +73,8 @@ def _replaced(eqn: JaxprEqn) -> Sequence[JaxprEqn] | None:
 
 
 def _alone(x: Value) -> Value:
-    # Otherwise XLA computes parts of a scalar's series apart, for a loop that reads it.
-    found = emit.lgamma(x)
-    return found if x.ndim else emit.optimization_barrier(found)
+    # Otherwise XLA computes parts of the series apart, for a loop that reads it.
+    return emit.optimization_barrier(emit.lgamma(x))
 
 
 _lgamma = with_derivatives(_alone, lambda x: emit.digamma(emit.optimization_barrier(x)))

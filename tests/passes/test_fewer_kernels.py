@@ -81,4 +81,5 @@ def test_lgamma_apart_from_its_derivative(shape):
     x = np.random.default_rng(0).normal(size=shape)
     for of in (lambda f: f, jax.grad, jax.hessian, lambda f: lambda x: jax.vmap(f)(x[None])):
         np.testing.assert_allclose(of(found)(x), of(f)(x), rtol=1e-12)
-    assert "optimization_barrier" in str(jax.make_jaxpr(jax.grad(found))(x))
+    text = str(jax.make_jaxpr(jax.grad(found))(x))
+    assert ("optimization_barrier" in text) == (shape == ())

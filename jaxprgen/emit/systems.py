@@ -88,12 +88,26 @@ def solve_triangular(
     def by_substitution(a: Value, y: Value) -> Value:
         if is_number(a):
             return y if unit_diagonal else y / (ew.conjugate(a) if conjugate else a)
+        diagonal = _known_diagonal(a, lower=lower)
+        if diagonal is not None:
+            return y if unit_diagonal else y / (ew.conjugate(diagonal) if conjugate else diagonal)
         a = broadcast_to(a, (*y.shape[:-2], *a.shape[-2:]))
         return lax.triangular_solve(
             a, y, lower=lower, transpose=transpose, conjugate=conjugate, unit_diagonal=unit_diagonal
         )
 
     return _for_columns(a, y, by_substitution)
+
+
+def _known_diagonal(a: Value, *, lower: bool) -> Value | None:
+    """Return the diagonal of a known diagonal matrix as a column; None of another matrix."""
+    matrix = a.static
+    if matrix is None or matrix.ndim != 2:
+        return None
+    diagonal = np.diag(matrix)
+    triangle = np.tril(matrix) if lower else np.triu(matrix)
+    is_diagonal = np.count_nonzero(triangle) == np.count_nonzero(diagonal)
+    return Value(diagonal[:, None]) if is_diagonal else None
 
 
 def solve_cholesky(factor: Value, y: Value, *, lower: bool) -> Value:

@@ -116,6 +116,22 @@ def test_solutions_by_a_triangle(n, more, dtype, seed):
 SINGULAR = np.array([[1.0, 2, 0], [2, 4, 0], [0, 0, 0]])
 
 
+@pytest.mark.parametrize("lower", BOTH)
+@pytest.mark.parametrize("shape", [(3,), (3, 2)])
+def test_a_known_diagonal_needs_no_library(lower, shape):
+    matrix = np.diag([2.0, -1.0, 4.0])
+    matrix[(0, 2) if lower else (2, 0)] = 7.0  # In the triangle that is not read.
+    y = at.TensorType("float64", (None,) * len(shape))("y")
+
+    def solution(y):
+        return slinalg.SolveTriangular(lower=lower)(at.constant(matrix), y)
+
+    given = np.random.default_rng(0).normal(size=shape)
+    f = assert_agrees([y], [solution(y)], [given])
+    assert "triangular_solve" not in primitives(f.jaxpr(given))
+    assert_same_gradient(solution, given)
+
+
 @pytest.mark.parametrize(
     "op", [*map(slinalg.Solve, ("gen", "sym", "her")), slinalg.SolveTriangular()], ids=str
 )

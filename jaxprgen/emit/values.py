@@ -154,12 +154,12 @@ class Value:
 
     # --- Operators: for booleans, + means "or" and * means "and", as in NumPy ----------------
 
-    __add__, __radd__ = both_ways(lambda x, y: _binary(lax.add, x, y, lax.bitwise_or))
+    __add__, __radd__ = both_ways(lambda x, y: _binary(lax.add, x, y, _either))
     __sub__, __rsub__ = both_ways(lambda x, y: _binary(lax.sub, x, y))
     __mul__, __rmul__ = both_ways(lambda x, y: _multiply(x, y))
     __truediv__, __rtruediv__ = both_ways(lambda x, y: _divide(x, y))
-    __and__, __rand__ = both_ways(lambda x, y: _binary(lax.bitwise_and, x, y))
-    __or__, __ror__ = both_ways(lambda x, y: _binary(lax.bitwise_or, x, y))
+    __and__, __rand__ = both_ways(lambda x, y: _binary(lax.bitwise_and, x, y, _both))
+    __or__, __ror__ = both_ways(lambda x, y: _binary(lax.bitwise_or, x, y, _either))
     __xor__, __rxor__ = both_ways(lambda x, y: _binary(lax.bitwise_xor, x, y))
     __lshift__, __rlshift__ = both_ways(lambda x, y: _shift(lax.shift_left, lax.shift_left, x, y))
     __rshift__, __rrshift__ = both_ways(
@@ -385,11 +385,28 @@ def full_rank(construct: Construct, *operands: Value) -> Value:
 # --- The meaning of operators -------------------------------------------------------------
 
 
-def _binary(
-    number: Construct, x: ValueLike, y: ValueLike, boolean: Construct | None = None
-) -> Value:
+def _binary(number: Construct, x: ValueLike, y: ValueLike, boolean: Emit | None = None) -> Value:
     x, y = alike(x, y)
-    return elementwise(boolean if boolean and x.dtype == BOOL else number, x, y)
+    return boolean(x, y) if boolean and x.dtype == BOOL else elementwise(number, x, y)
+
+
+def _both(x: Value, y: Value) -> Value:
+    """Return "and" of booleans; where one is known everywhere or nowhere, without an equation."""
+    return _combined(lax.bitwise_and, x, y, neutral=True)
+
+
+def _either(x: Value, y: Value) -> Value:
+    """Return "or" of booleans; where one is known everywhere or nowhere, without an equation."""
+    return _combined(lax.bitwise_or, x, y, neutral=False)
+
+
+def _combined(construct: Construct, x: Value, y: Value, *, neutral: bool) -> Value:
+    for known, other in ((x, y), (y, x)):
+        found = decided(known)
+        if found is not None:
+            chosen = other if found is neutral else Value(np.asarray(found))
+            return broadcast_to(chosen, common_shape(x, y))
+    return elementwise(construct, x, y)
 
 
 def _multiply(x: ValueLike, y: ValueLike) -> Value:
@@ -398,7 +415,7 @@ def _multiply(x: ValueLike, y: ValueLike) -> Value:
     for factor, other in ((x, y), (y, x)):
         if factor.fill_value is not None and factor.fill_value == 1:
             return broadcast_to(other, common_shape(x, y))
-    return elementwise(lax.bitwise_and if x.dtype == BOOL else lax.mul, x, y)
+    return _both(x, y) if x.dtype == BOOL else elementwise(lax.mul, x, y)
 
 
 def _divide(x: ValueLike, y: ValueLike) -> Value:
@@ -458,9 +475,18 @@ def truth(x: Value) -> Value:
     return elementwise(lax.ne, x, x.like(0))
 
 
+def decided(condition: Value) -> bool | None:
+    """Return whether a boolean is known to hold everywhere (True) or nowhere (False), else None."""
+    source = condition.source
+    if type(source) is Var or not source.size:
+        return None
+    return bool(source.flat[0]) if source.all() or not source.any() else None
+
+
 def where(condition: Value, x: ValueLike, y: ValueLike) -> Value:
     """Return ``x`` where the boolean condition holds and ``y`` elsewhere, of one dtype."""
     x, y = lift(x, y)
-    if condition.fill_value is not None:
-        return broadcast_to(x if condition.fill_value else y, common_shape(condition, x, y))
+    known = decided(condition)
+    if known is not None:
+        return broadcast_to(x if known else y, common_shape(condition, x, y))
     return full_rank(lambda b, c, x, y: lax.select_n(b, c, y, x), condition, x, y)

@@ -35,6 +35,28 @@ def numbers(dtype, shape, start=0):
     return np.resize(np.roll(values(dtype), -start), shape).astype(dtype)
 
 
+# --- Known booleans ----------------------------------------------------------------------
+
+CHOICES = {
+    "everywhere": np.arange(3) >= 0,
+    "nowhere": np.arange(3) < 0,
+    "somewhere": np.arange(3) > 1,
+}
+
+
+@pytest.mark.parametrize("where", CHOICES)
+def test_what_is_known_everywhere_is_not_chosen(where):
+    x, known = at.dvector("x"), at.constant(CHOICES[where])
+    mixed = at.switch(at.and_(x > 0, known), x, at.switch(at.or_(known, x < 1), at.log(x), 2 * x))
+    outputs = [at.switch(known, x, at.exp(x)), mixed, known * (x > 0)]
+    given = np.array([0.5, -1.0, 2.0])
+    with np.errstate(invalid="ignore"):
+        assert_agrees([x], outputs, [given])
+    found = equations(jaxprgen.compile([x], outputs[0]), given)
+    assert ("select_n" in found) == (where == "somewhere")
+    assert ("exp" in found) == (where != "everywhere")
+
+
 # --- Broadcasting ------------------------------------------------------------------------
 
 KINDS = ["input", "open input", "constant", "splat", "filled", "shuffled"]

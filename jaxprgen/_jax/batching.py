@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
+import numpy as np
 from jax._src.interpreters import batching as _batching
 from jax.extend import core as _extend
 
@@ -57,6 +58,15 @@ def batched(closed: ClosedJaxpr, types: Sequence[Any], is_batched: Sequence[bool
         (_, *names), line = eqn.source_info.name_stack.stack, eqn.source_info.traceback
         stack = type(eqn.source_info.name_stack)(tuple(names))  # Without that of `jax.vmap`.
         source_info = SourceInfo(line if line in lines else None, stack)
-        equations.append(eqn.replace(source_info=source_info))
+        params = {name: _with_plain_numbers(x) for name, x in eqn.params.items()}
+        equations.append(eqn.replace(params=params, source_info=source_info))
     constants = list(zip(jaxpr.constvars, found.consts, strict=True))
     return closed_jaxpr(jaxpr.invars, jaxpr.outvars, equations, constants, of=jaxpr)
+
+
+def _with_plain_numbers(x: Any) -> Any:
+    """Return a parameter in which integers are Python's, not NumPy's as some rules make them."""
+    if isinstance(x, tuple):
+        items = map(_with_plain_numbers, x)
+        return tuple(items) if type(x) is tuple else type(x)(*items)
+    return int(x) if isinstance(x, np.integer) else x

@@ -126,7 +126,7 @@ REASONS = [
     (few_and_many, DEFAULT, "exp", 5, "fewer than 8"),
     (sines, [SMALL], "sin", 40, "would take 320 bytes, more than 100"),
     (effects, DEFAULT, "io_callback", 12, "has an effect"),
-    (branches, DEFAULT, "cond", 12, "no batching rule"),
+    (branches, DEFAULT, "cond", 12, "all branches would run"),
     (short_chain, DEFAULT, "tanh", 60, "a chain so short that XLA fuses it by itself"),
 ]
 WHOLE = [

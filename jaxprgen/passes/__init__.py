@@ -36,7 +36,7 @@ Each module and the modules of this package that it needs:
 - `repeat_notes`: what these passes found, for those who listen (no other module).
 - `choices`: choose which of them stay as they are written (`copies`, `costs`, `recurrences`).
 - `packs`, `packing`: write a program with rows and loops in their place (`batching`,
-  `copies`, `inlining`, `scan_batching`).
+  `copies`, `inlining`, `unbatching`).
 - `repetitions`: `VmapRepeats` and `ScanRepeats` batch and loop what a program repeats (`packing`,
   `choices`, `recurrences`, `elimination`).
 - `associative_scan`: `AssociativeScan` solves affine recurrences in a logarithmic number of steps

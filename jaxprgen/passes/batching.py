@@ -155,7 +155,7 @@ def why_not_batched(eqn: JaxprEqn, *, loops: bool = True, reassociate: bool = Tr
     loops : bool
         Whether loops can be batched.
     reassociate : bool
-        Whether floating-point numbers may be added in another order; see `KEEPS_BITS`.
+        Whether floating-point numbers may be rounded in another way; see `KEEPS_BITS`.
     """
     name, programs = eqn.primitive.name, list(map(_open, inner_programs(eqn)))
     if eqn.effects:
@@ -169,7 +169,7 @@ def why_not_batched(eqn: JaxprEqn, *, loops: bool = True, reassociate: bool = Tr
     if any(jaxpr.constvars for jaxpr in programs) or (eqn.invars and not _has_rule(eqn)):
         return "no batching rule"
     if not reassociate and not programs and reorders(eqn):
-        return "would add numbers in another order"
+        return "would be rounded in another way"
     if not draws_alike(eqn):
         return "keys of this kind would draw other numbers"
     inside = (e for jaxpr in programs for e in jaxpr.eqns)
@@ -198,7 +198,7 @@ _LEFT = {
 
 KEEPS_BITS = frozenset(
     {
-        *lax.ELEMENTWISE,
+        *(lax.ELEMENTWISE - {"div"}),
         *("select_n", "clamp", "add_any", "stop_gradient", "copy", "one_minus_square"),
         *("squeeze", "rev", "concatenate", "split", "stack", "unstack", "pad", "slice"),
         *("reshape", "transpose", "broadcast_in_dim", "iota", "gather", "dynamic_slice"),
@@ -210,13 +210,15 @@ KEEPS_BITS = frozenset(
 
 Others add or multiply several numbers for one result. XLA, and the libraries that it calls, choose
 their order by the shapes of the operands. So rows that are computed together may be rounded
-otherwise than each row alone.
+otherwise than each row alone. A number that divides all rows becomes a product with its reciprocal,
+so quotients are the same bits only if the divisor is a literal.
 """
 
 
 def reorders(eqn: JaxprEqn) -> bool:
     """Return whether rows of an equation may be rounded otherwise than the equation alone."""
-    if eqn.primitive.name in KEEPS_BITS:
+    name, *operands = eqn.primitive.name, *eqn.invars
+    if name in KEEPS_BITS or (name == "div" and type(operands[1]) is not Var):
         return False
     avals: list[Any] = [v.aval for v in eqn.outvars]
     return any(jax.numpy.issubdtype(aval.dtype, np.inexact) for aval in avals)

@@ -16,8 +16,8 @@ from jaxprgen.ir.redundancy import literal_key
 from jaxprgen.passes.batching import MaybeBatched, NotBatchableError, batch, with_batch_axis
 from jaxprgen.passes.inlining import as_weak_as
 from jaxprgen.passes.repeats import CHAINS, Node, reads_a_block
-from jaxprgen.passes.scan_batching import REDUCTIONS
 from jaxprgen.passes.sums import Stretch, stretches
+from jaxprgen.passes.unbatching import REDUCTIONS
 
 
 class Packs:

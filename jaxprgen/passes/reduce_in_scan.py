@@ -189,7 +189,7 @@ class FusionCluster:
         )
 
     def _may_reorder(self, eqn: JaxprEqn) -> bool:
-        """Return whether an equation is no reduction, or one whose order may change."""
+        """Return whether an equation may be fused: a reduction only if its order may change."""
         monoid = MONOIDS.get(eqn.primitive.name)
         if monoid is None or monoid.is_exact:
             return True

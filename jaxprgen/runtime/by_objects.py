@@ -35,7 +35,8 @@ class ByObjects:
     Attributes
     ----------
     plain : StatefulProgram
-        The program if all values are arrays; falsy if that cannot be, or there are no outputs.
+        The program for arrays. It is falsy if some value is never an array, or if the graph has no
+        outputs.
     others : dict
         All other programs.
     """

@@ -144,14 +144,15 @@ class LinkedProgram:
     containers
         The containers of the graph's inputs.
     storage_map
-        The storage of all variables, where the library's functions look for it; an attribute, too.
+        The storage of all variables, also as an attribute: the library's functions look for it.
     options
         The options of programs.
 
     Attributes
     ----------
     program
-        The program; falsy without outputs and updates, or if an argument is no array.
+        The program for arrays. It is falsy if an argument is not an array, or if the graph has
+        neither outputs nor updates.
     programs : ByObjects
         All programs.
     reads_matrices

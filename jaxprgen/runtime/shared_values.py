@@ -22,7 +22,7 @@ class SharedValues:
     function : str
         The name of the function.
     names, cells
-        The variables that it reads; attributes, too.
+        The variables that it reads. They are also attributes.
     remedy : str
         How to pass the values as arguments, for errors and the warning.
     shardings

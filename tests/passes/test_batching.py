@@ -23,7 +23,6 @@ from jaxprgen.passes import (
     VmapRepeats,
     batching,
     repeats,
-    scan_batching,
     unbatching,
     writes,
 )
@@ -40,7 +39,7 @@ TABLES = {
     "elementwise": primitives.ELEMENTWISE,
     "unbatching": unbatching.ROW_BY_ROW,
     "monoids": unbatching.MONOIDS,
-    "reductions": scan_batching.REDUCTIONS,
+    "reductions": unbatching.REDUCTIONS,
     "chains": repeats.CHAINS,
     "combining": writes.COMBINING,
     "reading": writes.READING,
@@ -81,7 +80,9 @@ ROUNDED = {
     "solution": lambda x, w: jnp.linalg.solve(positive(x.reshape(20, 15)), x[:20]),
     "call": lambda x, w: jax.jit(lambda x: jnp.exp(x @ w.T))(x),
     "loop": lambda x, w: lax.fori_loop(0, 3, lambda i, v: jnp.tanh(w.T @ (w @ v)), x),
-    "elementwise": lambda x, w: jnp.sin(x) * w[0] + jnp.where(x > 0, x, w[1]),
+    "elementwise": lambda x, w: jnp.sin(x) * w[0] + jnp.where(x > 0, x, w[1]) / 3,
+    "quotient by a number": lambda x, w: x[0] / w[0, 0],
+    "quotients": lambda x, w: jnp.sin(x) / w[0],
     "places": lambda x, w: (jnp.sort(x), jnp.argmax(x), x[::-1].at[3].set(0.5), jnp.max(x)),
 }
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,14 +43,39 @@ def with_calls_inlined(closed: ClosedJaxpr) -> ClosedJaxpr:
     return closed if are_same(found, closed.jaxpr.eqns) else with_equations(closed, found)
 
 
-def inlined(eqn: JaxprEqn) -> list[JaxprEqn]:
-    """Return the equations of a called program, recursively, or the equation if it must stay."""
+def with_lone_calls_inlined(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """Return a program with the calls inlined whose programs are called once.
+
+    Such are the values and the gradients of a function under `jax.jit`, but not the steps of a loop
+    of Python that call one function.
+    """
+    calls, seen, rest = Counter[int](), set[int](), [closed.jaxpr]
+    while rest:
+        for eqn in rest.pop().eqns:
+            if eqn.primitive.name == "jit":
+                program = _jax.open_jaxpr(eqn.params["jaxpr"])
+                calls[id(program)] += 1
+                if id(program) not in seen:
+                    seen.add(id(program))
+                    rest.append(program)
+    lone = {program for program, count in calls.items() if count == 1}
+    found = [x for e in closed.jaxpr.eqns for x in inlined(e, lone)]
+    return closed if are_same(found, closed.jaxpr.eqns) else with_equations(closed, found)
+
+
+def inlined(eqn: JaxprEqn, programs: Collection[int] | None = None) -> list[JaxprEqn]:
+    """Return the equations of a called program, recursively, or the equation if it must stay.
+
+    Only programs of these identities are inlined, or any.
+    """
     if eqn.primitive.name != "jit" or eqn.effects or not _jax.is_bare_call(eqn):
+        return [eqn]
+    if programs is not None and id(_jax.open_jaxpr(eqn.params["jaxpr"])) not in programs:
         return [eqn]
     b = Builder.in_place_of(eqn)
     given: Any = eqn.invars
     results = b.inline(_jax.close(eqn.params["jaxpr"]), given)
-    return [x for e in bound_to(b, results, eqn.outvars) for x in inlined(e)]
+    return [x for e in bound_to(b, results, eqn.outvars) for x in inlined(e, programs)]
 
 
 def bound_to(b: Builder, results: Sequence[Atom], variables: Sequence[Any]) -> list[JaxprEqn]:

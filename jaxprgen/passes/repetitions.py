@@ -22,6 +22,7 @@ from jaxprgen.passes.choices import Price, Prices, is_kernel, price_of_loops
 from jaxprgen.passes.copies import Copies, Kept, is_proven, nbytes, side_by_side
 from jaxprgen.passes.costs import CostModel
 from jaxprgen.passes.elimination import EliminateCommonSubexpressions
+from jaxprgen.passes.inlining import with_lone_calls_inlined
 from jaxprgen.passes.joins import with_joins_flattened
 from jaxprgen.passes.meaning import Meaning, if_reassociated
 from jaxprgen.passes.packing import Loop, Pack, Packing, Single, Unit, WaitingError
@@ -64,7 +65,9 @@ class _Repetitions:
         notes = listener()
         if notes is not None and any(e.primitive.name == "shard_map" for e in closed.jaxpr.eqns):
             notes.leave_all("shard_map", "values are split over a mesh")
-        return each_program(closed, self._changed)
+        inlined = with_lone_calls_inlined(closed)
+        found = each_program(inlined, self._changed)
+        return closed if found is inlined else found
 
     def _changed(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         program = with_joins_flattened(closed)

@@ -347,6 +347,22 @@ def test_sums_stay_in_order_by_loops_without_reassociation():
     assert count_equations(f.jaxpr(*arguments)) < 30
 
 
+def test_the_value_and_the_gradient_of_one_call_are_looked_at_together():
+    def model(x, s):
+        return sum(jnp.sin(s * x[i]) if i % 2 else (x[i] - s) ** 2 for i in range(32))
+
+    def equations(f):
+        program = jax.make_jaxpr(jax.value_and_grad(f, (0, 1)))(np.ones(32), 0.5)
+        return count_equations(VmapRepeats(reassociate=True)(program))
+
+    assert equations(jax.jit(model)) <= equations(model) < 40
+
+
+def test_a_function_that_is_called_once_stays_if_nothing_repeats():
+    program = jax.make_jaxpr(lambda x: jax.jit(jnp.sin)(x) + 1)(1.0)
+    assert VmapRepeats()(program) is program
+
+
 def test_small_programs_are_left_alone():
     x = at.dvector("x")
     f = jaxprgen.compile([x], [at.sin(x) + at.cos(x)], passes=())

@@ -52,7 +52,7 @@ class _Repetitions:
 
     meaning = if_reassociated(Meaning.SAME_TERMS)
     joins = False
-    """Whether writes are joined even if nothing else repeats."""
+    """Whether writes, other than sums of blocks, are joined even if nothing else repeats."""
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """Return the program with its repetitions together, or the given one if it has none.
@@ -73,7 +73,9 @@ class _Repetitions:
         program = with_joins_flattened(closed)
         written = with_writes_joined(program, self.least, self.reassociate, self.cost)
         if written is not program:
-            closed, program = written if self.joins else closed, with_joins_flattened(written)
+            if self.joins:  # XLA fuses a sum, unless what is added is batched.
+                closed = with_writes_joined(program, self.least, False, self.cost)
+            program = with_joins_flattened(written)
         try:
             return self._together(program)
         except NotBatchableError as error:

@@ -8,10 +8,11 @@ of operands, *proven* to do what the body does (`copies`), *chosen* by their cos
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.programs import count_equations
@@ -30,6 +31,7 @@ from jaxprgen.passes.recurrences import cuts, stages, steps_of
 from jaxprgen.passes.repeat_notes import listener
 from jaxprgen.passes.repeats import CHAINS, Alike, Node, reads_a_block
 from jaxprgen.passes.writes import with_writes_joined
+from jaxprgen.texts import visible
 
 _SAVED = 2
 """How many equations must be saved, in terms of the least number of repetitions."""
@@ -39,6 +41,8 @@ _FUSED = 2000
 """How many elementwise equations XLA fuses without the help of a loop."""
 _FUSES = "a chain so short that XLA fuses it by itself"
 _NOT_FOUND = "no recurrence was found"
+_LONGEST = 60
+"""The number of characters of a parameter that are shown."""
 
 
 @dataclass(frozen=True)
@@ -118,8 +122,7 @@ class _Repetitions:
         units += [Pack(each, str(weighed.get(key, ""))) for key, each in copies.items()]
         units += map(Single, alone)
         if not loops:
-            for key, reason in reasons.items():
-                _note_left(groups[key], reason)
+            _note_left(alike, groups, reasons, self.least)
         if len(units) == len(alike.nodes):
             raise NotBatchableError(f"no {self.least} copies can be batched")
         return _written(closed, units, self.least)
@@ -287,11 +290,50 @@ def _left(repeated: tuple[Sequence[JaxprEqn], int], why: str) -> NotBatchableErr
     return error
 
 
-def _note_left(nodes: Sequence[Node], reason: str) -> None:
-    """Note that alike nodes stay as they are."""
-    notes = listener() if reason and (len(nodes) > 1 or nodes[0].eqn.effects) else None
-    if notes is not None:
-        notes.leave([nodes[0].eqn], len(nodes), reason)
+def _note_left(
+    alike: Alike, groups: Mapping[int, list[Node]], reasons: Mapping[int, str], least: int
+) -> None:
+    """Note why groups of alike nodes stay as they are."""
+    notes = listener()
+    if notes is None:
+        return
+    few: dict[Any, list[list[Node]]] = {}
+    for key, reason in reasons.items():
+        nodes = groups[key]
+        eqn = nodes[0].eqn
+        if reason and (len(nodes) > 1 or eqn.effects):
+            notes.leave([eqn], len(nodes), reason)
+        if len(nodes) < least and not eqn.effects:
+            few.setdefault((eqn.primitive, _jax.frame_of(eqn.source_info)), []).append(nodes)
+    for kinds in few.values():
+        times = sum(map(len, kinds))
+        if times < least or len(kinds) < 2:
+            continue
+        # In a recurrence, each step is of another kind, because it reads the one before.
+        apart = _difference(alike, kinds[0][0], kinds[1][0], sources=times >= 2 * len(kinds))
+        if apart:
+            notes.leave([kinds[0][0].eqn], times, f"of {len(kinds)} kinds, such as {apart}")
+
+
+def _difference(alike: Alike, one: Node, other: Node, sources: bool) -> str:
+    """Return what keeps apart two nodes of one primitive; with ``sources``, also what they read."""
+    params, others = one.eqn.params, other.eqn.params
+    operands = [*zip(one.operands, other.operands, strict=False)]
+    pairs = [(x.aval.str_short(True), y.aval.str_short(True)) for x, y in operands]
+    pairs += [(f"{k}={x}", f"{k}={others[k]}") for k, x in params.items() if k in others]
+    if sources:
+        pairs += [(_source(alike, x), _source(alike, y)) for x, y in operands]
+    different = ((x, y) for x, y in pairs if x != y)
+    x, y = next(different, ("", ""))
+    return f"{visible(x, _LONGEST)} and {visible(y, _LONGEST)}" if x else ""
+
+
+def _source(alike: Alike, x: Any) -> str:
+    """Return what makes an operand."""
+    if type(x) is not Var:
+        return "a number"
+    node = alike.maker.get(x)
+    return "an input" if node is None else f"a result of {alike.nodes[node].eqn.primitive.name}"
 
 
 def _fuses(steps: Copies) -> bool:

@@ -156,6 +156,31 @@ def test_a_program_that_is_left_alone_has_a_reason(function, reason):
     assert f"    {reason}" in str(repeats)
 
 
+def of_exponents(x):
+    return sum(jax.lax.integer_pow(x[i], 2 + i % 4) for i in range(20))
+
+
+def of_types(x):
+    return sum(jnp.sin(x[i].astype(("float32", "float64")[i % 2])) for i in range(14))
+
+
+def of_sources(x):
+    return sum(jnp.sin((jnp.exp, jnp.cos)[i % 2](x[i])) for i in range(14))
+
+
+@pytest.mark.parametrize(
+    ("function", "primitive", "times", "reason"),
+    [
+        (of_exponents, "integer_pow", 20, "of 4 kinds, such as y=2 and y=3"),
+        (of_types, "sin", 14, "of 2 kinds, such as f32[] and f64[]"),
+        (of_sources, "sin", 14, "of 2 kinds, such as a result of exp and a result of cos"),
+    ],
+)
+def test_what_keeps_apart_almost_alike_equations_is_named(function, primitive, times, reason):
+    left = explain_repeats(function, X, passes=[VmapRepeats()]).left
+    assert (times, reason) in [(r.times, r.reason) for r in left if primitive in r.primitives]
+
+
 # --- Names and lines ---------------------------------------------------------------------------
 
 

@@ -21,7 +21,7 @@ from jax.sharding import (
 from jaxprgen._jax.types import Tracer, eval_context
 
 
-def is_spread(x: Any) -> bool:
+def is_on_several_devices(x: Any) -> bool:
     """Return whether something is an array that several devices, or other processes, hold."""
     if type(x) is not ArrayImpl:
         return False
@@ -42,7 +42,7 @@ def sharding_of(x: Any) -> Any:
 
     A tracer has one if the mesh of its type has explicit axes.
     """
-    if is_spread(x):
+    if is_on_several_devices(x):
         return shortest(x.sharding)
     if isinstance(x, Tracer):
         sharding = getattr(x.aval, "sharding", None)

@@ -56,7 +56,7 @@ class SpreadConstant(TensorConstant):
 
 @_as_tensor_variable.register(jax.Array)
 def _constant(x: Any, name: Any, ndim: Any, dtype: Any = None, **_: Any) -> TensorConstant:
-    if not _jax.is_spread(x):
+    if not _jax.is_on_several_devices(x):
         return constant(np.asarray(x), name=name, ndim=ndim, dtype=dtype)
     with _jax.eval_context():
         x = x if dtype is None else x.astype(dtype)
@@ -68,7 +68,7 @@ def _constant(x: Any, name: Any, ndim: Any, dtype: Any = None, **_: Any) -> Tens
 
 @shared_constructor.register(jax.Array)
 def _shared(value: Any, borrow: bool = False, **options: Any) -> Any:
-    if not _jax.is_spread(value):
+    if not _jax.is_on_several_devices(value):
         return sharedvalue.shared(np.array(value), borrow=True, **options)
     form = np.broadcast_to(np.zeros((), value.dtype), value.shape)  # It takes no memory.
     variable = sharedvalue.shared(form, borrow=True, **options)

@@ -76,7 +76,7 @@ def _counted_axis(x: Var) -> int | None:
 def _maker(x: Var) -> JaxprEqn | None:
     """Return the equation of the current program that computes a variable, if one does."""
     b = current_builder()
-    makers: list[Any] = b.once("makers", lambda: [0, {}])  # How many are noted, and they.
+    makers: list[Any] = b.memoized("makers", lambda: [0, {}])  # How many are noted, and they.
     if makers[0] < len(b):
         makers[1].update((v, eqn) for eqn in b.equations_from(makers[0]) for v in eqn.outvars)
         makers[0] = len(b)

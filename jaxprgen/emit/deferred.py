@@ -33,7 +33,7 @@ class Deferred(Lazy):
 
     def force(self) -> Value | Lazy:
         """Return the array, emitted once."""
-        return current_builder().once(("deferred", id(self)), lambda: (self.make(), self))[0]
+        return current_builder().memoized(("deferred", id(self)), lambda: (self.make(), self))[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -374,7 +374,7 @@ class LoopRows(Deferred):
             return lax.rev(whole, (0,)) if self.backwards else whole
         count = whole.shape[0]
         key = "rows", identity(self.count.source), self.extra, count
-        mask = current_builder().once(key, lambda: (self._mask(count), self.count))[0]
+        mask = current_builder().memoized(key, lambda: (self._mask(count), self.count))[0]
         return select(whole, mask, 0, self.refuse)
 
     def _mask(self, rows: int) -> Value:

@@ -101,7 +101,7 @@ def select(x: Value, mask: Value, axis: int, refuse: Callable[[], Exception]) ->
 def nonnegative(number: Value) -> Value:
     """Return a number, or 0 if it is negative: one value for equal numbers."""
     key = "nonnegative", identity(number.source), number.shape
-    return current_builder().once(key, lambda: (ew.maximum(number, 0), number))[0]
+    return current_builder().memoized(key, lambda: (ew.maximum(number, 0), number))[0]
 
 
 def select_first(x: Value, number: Value, axis: int, refuse: Callable[[], Exception]) -> Selected:
@@ -112,7 +112,7 @@ def select_first(x: Value, number: Value, axis: int, refuse: Callable[[], Except
         return lax.iota(number.dtype, (size,), 0) < number, number
 
     key = "first", identity(number.source), size
-    first = current_builder().once(key, mask)[0]  # One mask for equal numbers.
+    first = current_builder().memoized(key, mask)[0]  # One mask for equal numbers.
     if not size or x.fill_value is not None:
         return Selected(x, first, axis, refuse)
     one = ix.take(x, [*[slice(None)] * axis, 0])
@@ -149,7 +149,7 @@ def count(mask: Value) -> Value:
         ones = mask.astype(ew.canonical(INT64))
         return reduce.sum(ones, range(mask.ndim)), mask
 
-    return current_builder().once(_count_key(mask), counted)[0]
+    return current_builder().memoized(_count_key(mask), counted)[0]
 
 
 def _count_key(mask: Value) -> tuple[Any, ...]:
@@ -159,7 +159,7 @@ def _count_key(mask: Value) -> tuple[Any, ...]:
 def assume_count(mask: Value, number: int) -> None:
     """Take the number of elements that a mask selects as known."""
     found = full((), number, ew.canonical(INT64))
-    current_builder().once(_count_key(mask), lambda: (found, mask))
+    current_builder().memoized(_count_key(mask), lambda: (found, mask))
 
 
 def positions(mask: Value) -> Value:

@@ -83,7 +83,7 @@ def _assert(m: Size, relation: str, n: Size, compare: Callable[..., Var], fails:
         lax.shape_assertion(b, holds, [size_atom(b, m), size_atom(b, n)], message)
         return True
 
-    b.once(("sizes", condition), append)
+    b.memoized(("sizes", condition), append)
 
 
 def asserted(message: str) -> str | None:

@@ -33,7 +33,7 @@ def staged(routine: Callable[..., Any], *operands: Value) -> list[Value]:
     parts = tuple(whole) if isinstance(whole, tuple) else (whole,)
     key = "staged", type(whole), _key(parts), types, _jax.trace_context()
     # The entry holds the routine, so that its parts keep their addresses.
-    program, _ = outermost_builder().once(key, lambda: (_trace(routine, types), routine))
+    program, _ = outermost_builder().memoized(key, lambda: (_trace(routine, types), routine))
     return [value_of(x) for x in current_builder().inline(program, arguments)]
 
 

@@ -125,7 +125,9 @@ class Value:
         """
         source = self.source
         if self.is_repeated:
-            return current_builder().once(("fill", identity(source), self.shape), self._filled)[0]
+            return current_builder().memoized(("fill", identity(source), self.shape), self._filled)[
+                0
+            ]
         if type(source) is Var:
             return source
         b = current_builder()

@@ -101,7 +101,7 @@ class Cell:
 
     def __reduce__(self) -> Any:
         storage, value = self.storage, self.show()
-        if _jax.is_spread(value):
+        if _jax.is_on_several_devices(value):
             storage = [PortableArray(value)]
         elif type(value) is ArrayImpl:
             storage = [np.asarray(value)]
@@ -139,7 +139,7 @@ class Cell:
 
     def _to_host(self) -> None:
         value = self.storage[0]
-        if type(value) is ArrayImpl and not _jax.is_spread(value):
+        if type(value) is ArrayImpl and not _jax.is_on_several_devices(value):
             self.storage[0] = np.array(value)
 
     # --- For functions of this package, which hold the lock -----------------------------------
@@ -199,7 +199,7 @@ class Cell:
                 return scipy_matrix(value, old)
             if is_generator(old):
                 return with_key(old, value)
-        if not self.is_in_use or _jax.is_spread(value):
+        if not self.is_in_use or _jax.is_on_several_devices(value):
             return value
         on_host = np.array(value, order="C")
         self._copy = _Copy(value, on_host, bytearray(on_host.data))

@@ -68,7 +68,7 @@ class CellMixin:
     value = data = property(_get, _set)
 
     def _filtered(self, value: Any) -> Any:
-        if _jax.is_spread(value):
+        if _jax.is_on_several_devices(value):
             return _admitted(value, self)
         return self.type.filter(value, strict=self.strict, allow_downcast=self.allow_downcast)
 

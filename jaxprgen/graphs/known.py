@@ -42,7 +42,7 @@ def known_nodes(nodes: Sequence[Apply]) -> set[Apply]:
 
 def _is_known(variable: Variable) -> bool:
     is_array = is_a(variable, "graph.Constant") and not is_a(variable.type, "tensor.RandomType")
-    return is_array and not _jax.is_spread(variable.data)
+    return is_array and not _jax.is_on_several_devices(variable.data)
 
 
 def _can_be_known(node: Apply) -> bool:

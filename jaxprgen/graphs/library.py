@@ -216,7 +216,11 @@ def name_of(variable: Variable, longest: int | None = LONGEST) -> str:
 
 
 def _is_small_constant(variable: Variable) -> TypeGuard[Any]:
-    if not is_a(variable, "graph.Constant") or variable.name or _jax.is_spread(variable.data):
+    if (
+        not is_a(variable, "graph.Constant")
+        or variable.name
+        or _jax.is_on_several_devices(variable.data)
+    ):
         return False
     return np.size(variable.data) <= SMALL
 

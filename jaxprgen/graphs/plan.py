@@ -282,7 +282,7 @@ class _Numbering:
 
 def _data(constant: Any) -> Any:
     """Return the data of a constant; as a NumPy array, unless several devices hold it."""
-    is_known_array = is_array(constant) and not _jax.is_spread(constant.data)
+    is_known_array = is_array(constant) and not _jax.is_on_several_devices(constant.data)
     return np.asarray(constant.data) if is_known_array else constant.data
 
 

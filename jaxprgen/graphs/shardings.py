@@ -105,9 +105,9 @@ def to_device(arrays: Sequence[Any]) -> list[Any]:
 
     Arrays that several devices hold stay there.
     """
-    others = [array for array in arrays if not _jax.is_spread(array)]
+    others = [array for array in arrays if not _jax.is_on_several_devices(array)]
     for array in others:
         canonical_dtype(array)  # It refuses integers that would be wrapped.
     with _jax.eval_context():
         found = iter(jax.device_put(others) if others else ())
-    return [array if _jax.is_spread(array) else next(found) for array in arrays]
+    return [array if _jax.is_on_several_devices(array) else next(found) for array in arrays]

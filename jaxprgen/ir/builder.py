@@ -153,7 +153,7 @@ class Builder:
         """Return the equations so far, except the first ``index``."""
         return self._equations[index:]
 
-    def once(self, key: Any, make: Callable[[], T]) -> T:
+    def memoized(self, key: Any, make: Callable[[], T]) -> T:
         """Return ``make()``, which is called only once per key in this program."""
         found = self._memo.get(key)
         if found is None:
@@ -258,7 +258,7 @@ class Builder:
             hash(key)
         except TypeError:
             return _jax.abstract_eval(primitive, types, params)
-        return self.once(key, lambda: _jax.abstract_eval(primitive, types, params))
+        return self.memoized(key, lambda: _jax.abstract_eval(primitive, types, params))
 
     def call(
         self, primitive: Primitive, program: ClosedJaxpr, operands: Sequence[Atom], params: Any
@@ -347,7 +347,9 @@ class Builder:
         def bind() -> Var:
             return self.bind_multiple(_jax.pvary_p, (x,), _jax.pvary_params(axes))[0]
 
-        return bind() if isinstance(x, Literal) else self.once(("pvary", identity(x), axes), bind)
+        return (
+            bind() if isinstance(x, Literal) else self.memoized(("pvary", identity(x), axes), bind)
+        )
 
     def _append(
         self,

@@ -222,7 +222,7 @@ def check_bounds(ctx: RuleContext, shape: Sequence[int], index: Iterable[tuple[i
             )
         elif isinstance(i, Value) and i.static is None:
             key = "bounds", identity(i.source), shape[axis]
-            if ctx.builder.once(key, lambda: ctx.step) is not ctx.step:
+            if ctx.builder.memoized(key, lambda: ctx.step) is not ctx.step:
                 continue
             ctx.require(
                 lambda i=i, n=shape[axis]: ix.in_bounds(i, n),

@@ -10,7 +10,7 @@ from jaxprgen._jax import Jaxpr, Var
 from jaxprgen.passes.copies import Copies, Kept, nbytes
 from jaxprgen.passes.costs import CostModel, Work, elements, is_fused, is_reduction, total, work_of
 from jaxprgen.passes.recurrences import connected
-from jaxprgen.passes.repeats import Alike, Node
+from jaxprgen.passes.repeats import Colouring, Node
 
 
 class Price(NamedTuple):
@@ -93,7 +93,7 @@ class Stacked(NamedTuple):
 def stacked(
     columns: Iterable[Sequence[Any]],
     together: Callable[[Any], bool],
-    alike: Alike,
+    colouring: Colouring,
     out: Sequence[Any],
 ) -> Stacked:
     """Return what is put side by side, as columns of operands, and what is taken apart.
@@ -104,7 +104,7 @@ def stacked(
         The operands of alike nodes.
     together : callable
         ``together(x)`` says whether a value is a row of a pack already, or known.
-    alike : Alike
+    colouring : Colouring
         The nodes of the program.
     out : sequence of Var
         The variables that are needed apart.
@@ -117,8 +117,8 @@ def stacked(
     fused = nbytes = 0.0
     for apart in found:
         for x in apart:
-            made = alike.maker.get(x)
-            if made is not None and not is_kernel(alike.nodes[made]):
+            made = colouring.maker.get(x)
+            if made is not None and not is_kernel(colouring.nodes[made]):
                 fused += elements(x)
             else:
                 nbytes += _jax.nbytes(x.aval)
@@ -127,7 +127,7 @@ def stacked(
 
 def price_of_loops(
     jaxpr: Jaxpr,
-    alike: Alike,
+    colouring: Colouring,
     loops: Sequence[tuple[Copies, Kept]],
     packs: Iterable[Copies],
     apart: Set[int],
@@ -139,7 +139,7 @@ def price_of_loops(
     ----------
     jaxpr : Jaxpr
         The program.
-    alike : Alike
+    colouring : Colouring
         Its nodes.
     loops : sequence of (Copies, Kept)
         The steps of each loop, and their results that are read elsewhere.
@@ -161,7 +161,7 @@ def price_of_loops(
             readers = {-1, *apart} if is_kernel(copies.body[i]) else apart
             each = steps.items() if len(steps) > 1 else ()
             out += [copies.rows[t][i].outvars[j] for t, x in each if not readers.isdisjoint(x)]
-        moved = stacked(copies.columns(), together.__contains__, alike, out)
+        moved = stacked(copies.columns(), together.__contains__, colouring, out)
         first, n = copies.repeated
         work = work_of(first)
         # A loop without kernels is one kernel, in which rows are read and written for nothing.
@@ -193,7 +193,7 @@ class Prices:
     ----------
     jaxpr : Jaxpr
         The program.
-    alike : Alike
+    colouring : Colouring
         Its nodes.
     groups : mapping of int to Copies
         The nodes that can be batched, by their colours.
@@ -211,13 +211,13 @@ class Prices:
     def __init__(
         self,
         jaxpr: Jaxpr,
-        alike: Alike,
+        colouring: Colouring,
         groups: Mapping[int, Copies],
         looped: Collection[int],
         model: CostModel,
     ) -> None:
         self._model = model
-        self._alike = alike
+        self._colouring = colouring
         self._groups = groups
         self.prices: dict[int, Price] = {}
         self._owner = {v: key for key, c in groups.items() for n in c.nodes for v in n.outvars}
@@ -228,8 +228,8 @@ class Prices:
         self._terms: dict[int, int] = {}  # For each sum outside of groups, the number of terms.
         self._apart: dict[int, set[Any]] = {key: set() for key in groups}  # Rows read alone.
         self._beside_loops: set[int] = set()  # Groups whose rows loops read, or write.
-        stacked = {v for node in alike.nodes if id(node) in looped for v in node.outvars}
-        for node in alike.nodes:
+        stacked = {v for node in colouring.nodes if id(node) in looped for v in node.outvars}
+        for node in colouring.nodes:
             is_looped = id(node) in looped
             reader = node.colour if node.colour in groups and not is_looped else -1 - node.place
             if node.terms and reader < 0:
@@ -296,7 +296,7 @@ class Prices:
         kernels = [key for key in part if is_kernel(self._groups[key].body[0])]
         out = [x for key in kernels for x in self._apart[key]]
         return stacked(
-            columns, lambda x: x in self._known or self._owner.get(x) in own, self._alike, out
+            columns, lambda x: x in self._known or self._owner.get(x) in own, self._colouring, out
         )
 
     def _weigh(self, part: Collection[int], extra: float, others: Work) -> None:

@@ -234,7 +234,7 @@ class Conditions:
         Its array has this shape, or is a scalar.
         """
         key = self, condition, shape
-        return self._b.once(key, lambda: self._emit(condition, shape))
+        return self._b.memoized(key, lambda: self._emit(condition, shape))
 
     def _emit(self, condition: Condition, shape: tuple[int, ...]) -> Atom:
         cases = sorted({case for clause in condition for case in clause}, key=_order)
@@ -248,7 +248,7 @@ class Conditions:
 
     def _joined(self, operation: Callable[..., Atom], xs: Sequence[Atom]) -> Atom:
         def join(x: Atom, y: Atom) -> Atom:
-            return self._b.once((self, operation, x, y), lambda: operation(self._b, x, y))
+            return self._b.memoized((self, operation, x, y), lambda: operation(self._b, x, y))
 
         return functools.reduce(join, xs)
 
@@ -266,4 +266,4 @@ class Conditions:
                 x = lax.transpose(b, x, sorted(range(len(axes)), key=axes.__getitem__))
             return lax.broadcast_in_dim(b, x, shape, sorted(axes)) if len(axes) < len(shape) else x
 
-        return self._b.once((self, case, shape), emit)
+        return self._b.memoized((self, case, shape), emit)

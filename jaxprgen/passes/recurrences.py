@@ -15,15 +15,15 @@ import numpy as np
 
 from jaxprgen._jax import Var
 from jaxprgen.passes.copies import Copies, Read, is_proven
-from jaxprgen.passes.repeats import Alike, Node
+from jaxprgen.passes.repeats import Colouring, Node
 
 
-def cuts(alike: Alike, rounds: int, least: int) -> dict[int, int]:
+def cuts(colouring: Colouring, rounds: int, least: int) -> dict[int, int]:
     """Guess the carries of recurrences.
 
     Parameters
     ----------
-    alike : Alike
+    colouring : Colouring
         The nodes of a program.
     rounds : int
         How far equations are compared: they look alike if their operands do, and the operands of
@@ -36,7 +36,7 @@ def cuts(alike: Alike, rounds: int, least: int) -> dict[int, int]:
     dict of int to int
         Positions of nodes whose results are carried, with the number of the carry.
     """
-    classes, sources, targets = _look_alikes(alike, rounds)
+    classes, sources, targets = _look_alikes(colouring, rounds)
     many = np.bincount(classes) >= least
     inside = many[classes[sources]] & many[classes[targets]]
     pairs = np.unique(np.stack([classes[sources[inside]], classes[targets[inside]]], 1), axis=0)
@@ -53,14 +53,14 @@ def cuts(alike: Alike, rounds: int, least: int) -> dict[int, int]:
         chosen.add(carry)
         rest = cycle - {carry}
         pending += cycles({x: own[x] & rest for x in rest})
-    return _with_first_steps(alike, classes, chosen, least) if chosen else {}
+    return _with_first_steps(colouring, classes, chosen, least) if chosen else {}
 
 
 def _look_alikes(
-    alike: Alike, rounds: int
+    colouring: Colouring, rounds: int
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """Return the class of each node, and the nodes at both ends of each edge between nodes."""
-    maker, nodes = alike.maker, alike.nodes
+    maker, nodes = colouring.maker, colouring.nodes
     sources: list[int] = []
     targets: list[int] = []
     places: list[int] = []
@@ -72,7 +72,7 @@ def _look_alikes(
             place = 2 * j + 1 if is_ordered else 1
             if made is None:
                 if not node.terms:
-                    own[i] += (alike.leaf(x, node.role(j)) + 1) * place
+                    own[i] += (colouring.leaf(x, node.role(j)) + 1) * place
             else:
                 sources.append(made)
                 targets.append(i)
@@ -101,11 +101,11 @@ def _mixed(x: Any) -> Any:
 
 
 def _with_first_steps(
-    alike: Alike, classes: np.ndarray[Any, Any], chosen: Collection[int], least: int
+    colouring: Colouring, classes: np.ndarray[Any, Any], chosen: Collection[int], least: int
 ) -> dict[int, int]:
     """Return the nodes of some classes, and those before them that only look different because
     they are close to the beginning."""
-    nodes, maker, counts = alike.nodes, alike.maker, np.bincount(classes)
+    nodes, maker, counts = colouring.nodes, colouring.maker, np.bincount(classes)
     found = {i: int(c) for i, c in enumerate(classes) if c in chosen}
     firsts = {carry: i for i, carry in reversed([*found.items()])}
     # In the order of the program: later recurrences do not look past an earlier one.
@@ -191,7 +191,7 @@ def connected(keys: Collection[int], edges: Iterable[tuple[int, int]]) -> list[l
 
 
 def steps_of(
-    alike: Alike, groups: Mapping[int, Sequence[Node]], cut: Mapping[int, int]
+    colouring: Colouring, groups: Mapping[int, Sequence[Node]], cut: Mapping[int, int]
 ) -> list[Copies]:
     """Return the steps of recurrences among groups of alike nodes."""
     group_of = {id(node): key for key, nodes in groups.items() for node in nodes}
@@ -199,30 +199,30 @@ def steps_of(
     read: dict[int, list[int]] = {}
     for key, nodes in groups.items():
         for node in nodes:
-            read[id(node)] = made = [x for x in _read_nodes(alike, node) if x in group_of]
+            read[id(node)] = made = [x for x in _read_nodes(colouring, node) if x in group_of]
             for x in made:
                 after[group_of[x]].add(key)
-    carried = {id(alike.nodes[i]) for i in cut}
+    carried = {id(colouring.nodes[i]) for i in cut}
     found: list[Copies] = []
     for cycle in cycles(after):
         members = sorted((node for key in cycle for node in groups[key]), key=lambda n: n.place)
         own = {id(node): node for node in members}
         edges = ((x, made) for x in own for made in read[x] if made in own)
         for part in connected(own, edges):
-            steps = _steps(alike, [own[x] for x in part], read, group_of, carried)
+            steps = _steps(colouring, [own[x] for x in part], read, group_of, carried)
             if steps is not None and is_proven(steps, as_loop=True):
                 found.append(steps)
     return found
 
 
-def _read_nodes(alike: Alike, node: Node) -> list[int]:
+def _read_nodes(colouring: Colouring, node: Node) -> list[int]:
     """Return the identities of the nodes that make the operands of a node."""
-    nodes, maker = alike.nodes, alike.maker
+    nodes, maker = colouring.nodes, colouring.maker
     return [id(nodes[maker[x]]) for x in node.operands if type(x) is Var and x in maker]
 
 
 def _steps(
-    alike: Alike,
+    colouring: Colouring,
     nodes: Sequence[Node],
     read: Mapping[int, Sequence[int]],
     group_of: Mapping[int, int],
@@ -249,7 +249,7 @@ def _steps(
     columns.sort(key=lambda column: column[last].place)
     rows = [[column[t] for column in columns] for t in range(first, last + 1)]
     inside = {id(node): (t, i) for t, row in enumerate(rows) for i, node in enumerate(row)}
-    reads = [[_read(alike, x, len(rows) - 1, inside) for x in n.operands] for n in rows[-1]]
+    reads = [[_read(colouring, x, len(rows) - 1, inside) for x in n.operands] for n in rows[-1]]
     return Copies(rows, reads)
 
 
@@ -266,28 +266,31 @@ def _columns(levels: Mapping[int, Sequence[Node]]) -> list[dict[int, Node]]:
     ]
 
 
-def _read(alike: Alike, x: Any, t: int, inside: Mapping[int, tuple[int, int]]) -> Read | None:
-    made = alike.maker.get(x) if type(x) is Var else None
+def _read(
+    colouring: Colouring, x: Any, t: int, inside: Mapping[int, tuple[int, int]]
+) -> Read | None:
+    made = colouring.maker.get(x) if type(x) is Var else None
     if made is None:
         return None
-    node = alike.nodes[made]
+    node = colouring.nodes[made]
     found = inside.get(id(node))
     if found is None:
         return None
     return Read(found[1], list(node.outvars).index(x), t - found[0])
 
 
-def stages(alike: Alike, loops: Sequence[Copies]) -> list[int]:
+def stages(colouring: Colouring, loops: Sequence[Copies]) -> list[int]:
     """Return, for each node outside of the loops, how many of them it waits for in turn.
 
     Nodes that are alike, of which a loop waits for one, and another one for the loop, cannot be
     computed together.
     """
-    nodes = alike.nodes
+    nodes = colouring.nodes
     owner = {id(node): k for k, steps in enumerate(loops) for node in steps.nodes}
     loop_of = [owner.get(id(node)) for node in nodes]
     made = [
-        [alike.maker[x] for x in n.operands if type(x) is Var and x in alike.maker] for n in nodes
+        [colouring.maker[x] for x in n.operands if type(x) is Var and x in colouring.maker]
+        for n in nodes
     ]
     before = [0] * len(loops)
     found = [0] * len(nodes)

@@ -634,7 +634,7 @@ class _FusedLoop:
                 atoms.update(b.copy(e, atoms))
             return atoms[found.difference.invars[1]]
 
-        return b.once((id(found.difference), maxima[v]), emit)
+        return b.memoized((id(found.difference), maxima[v]), emit)
 
     def _exponent(self, b: Builder, found: ShiftedExponentials) -> Atom:
         """Emit the difference of a row and the shift."""

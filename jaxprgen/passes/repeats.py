@@ -184,7 +184,7 @@ def _may_chain(eqn: Any, reassociate: bool) -> bool:
 # --- Colours --------------------------------------------------------------------------------
 
 
-class Alike:
+class Colouring:
     """Colours the nodes of a program.
 
     Literals, inputs and constants of one type have the same colour, unless they are *shared*: read

@@ -29,8 +29,8 @@ from jaxprgen.passes.meaning import Meaning, if_reassociated
 from jaxprgen.passes.packing import Loop, Pack, Packing, Single, Unit, WaitingError
 from jaxprgen.passes.recurrences import cuts, stages, steps_of
 from jaxprgen.passes.repeat_notes import listener
-from jaxprgen.passes.repeats import CHAINS, Alike, Node, reads_a_block
-from jaxprgen.passes.writes import with_writes_joined
+from jaxprgen.passes.repeats import CHAINS, Colouring, Node, reads_a_block
+from jaxprgen.passes.writes import with_writes_forwarded
 from jaxprgen.texts import visible
 
 _SAVED = 2
@@ -75,10 +75,10 @@ class _Repetitions:
 
     def _changed(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         program = with_joins_flattened(closed)
-        written = with_writes_joined(program, self.least, self.reassociate, self.cost)
+        written = with_writes_forwarded(program, self.least, self.reassociate, self.cost)
         if written is not program:
             if self.joins:  # XLA fuses a sum, unless what is added is batched.
-                closed = with_writes_joined(program, self.least, False, self.cost)
+                closed = with_writes_forwarded(program, self.least, False, self.cost)
             program = with_joins_flattened(written)
         try:
             return self._together(program)
@@ -95,18 +95,18 @@ class _Repetitions:
         raise NotImplementedError
 
     def _emitted(
-        self, closed: ClosedJaxpr, alike: Alike, loops: Sequence[tuple[Copies, Kept]] = ()
+        self, closed: ClosedJaxpr, colouring: Colouring, loops: Sequence[tuple[Copies, Kept]] = ()
     ) -> ClosedJaxpr:
         """Return the program with loops, and with packs of other alike nodes."""
         inside = {id(node) for steps, _ in loops for node in steps.nodes}
-        groups = grouped(alike.nodes)
+        groups = grouped(colouring.nodes)
         beside = {k: nodes for k, nodes in groups.items() if inside.isdisjoint(map(id, nodes))}
         copies = {key: side_by_side(nodes) for key, nodes in beside.items()}
         reasons = {key: self._why_not_packed(each) for key, each in copies.items()}
         copies = {key: each for key, each in copies.items() if not reasons[key]}
         weighed: dict[int, Price] = {}
         if self.cost is not None:
-            weighed = Prices(closed.jaxpr, alike, copies, inside, self.cost).prices
+            weighed = Prices(closed.jaxpr, colouring, copies, inside, self.cost).prices
         reasons |= {key: str(price) for key, price in weighed.items() if not price.is_worth_it}
         copies = {key: each for key, each in copies.items() if not reasons[key]}
         alone = [n for k, nodes in groups.items() if k not in copies for n in nodes]
@@ -114,7 +114,9 @@ class _Repetitions:
         price = ""
         if loops and self.cost is not None:
             apart = {id(node) for node in alone if is_kernel(node)}
-            whole = price_of_loops(closed.jaxpr, alike, loops, copies.values(), apart, self.cost)
+            whole = price_of_loops(
+                closed.jaxpr, colouring, loops, copies.values(), apart, self.cost
+            )
             if not whole.is_worth_it:
                 raise _left(loops[0][0].repeated, str(whole))
             price = str(whole)
@@ -122,8 +124,8 @@ class _Repetitions:
         units += [Pack(each, str(weighed.get(key, ""))) for key, each in copies.items()]
         units += map(Single, alone)
         if not loops:
-            _note_left(alike, groups, reasons, self.least)
-        if len(units) == len(alike.nodes):
+            _note_left(colouring, groups, reasons, self.least)
+        if len(units) == len(colouring.nodes):
             raise NotBatchableError(f"no {self.least} copies can be batched")
         return _written(closed, units, self.least)
 
@@ -175,9 +177,9 @@ class VmapRepeats(_Repetitions):
     joins = True
 
     def _together(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        alike = Alike(closed.jaxpr, self.reassociate)
-        alike.colour()
-        return self._emitted(closed, alike)
+        colouring = Colouring(closed.jaxpr, self.reassociate)
+        colouring.colour()
+        return self._emitted(closed, colouring)
 
 
 @dataclass(frozen=True)
@@ -219,32 +221,34 @@ class ScanRepeats(_Repetitions):
         if 2 * sum(n for n in deep.values() if n >= copies.least) > deep.total():
             closed = copies(closed)  # Most recurrences run side by side.
         once = EliminateCommonSubexpressions()(closed)
-        alike = Alike(once.jaxpr, self.reassociate)
+        colouring = Colouring(once.jaxpr, self.reassociate)
         reasons = [NotBatchableError(_NOT_FOUND)]
         for rounds in _ROUNDS:
-            cut = cuts(alike, rounds, self.least)
+            cut = cuts(colouring, rounds, self.least)
             if not cut:
                 break  # What differs within few equations also differs within more.
-            alike.colour(cut)
+            colouring.colour(cut)
             try:
-                loops = self._loops(once.jaxpr, alike, cut)
+                loops = self._loops(once.jaxpr, colouring, cut)
                 try:
-                    return self._emitted(once, alike, loops)
+                    return self._emitted(once, colouring, loops)
                 except WaitingError:
-                    alike.tell_apart(stages(alike, [steps for steps, _ in loops]))
-                    return self._emitted(once, alike, loops)
+                    colouring.tell_apart(stages(colouring, [steps for steps, _ in loops]))
+                    return self._emitted(once, colouring, loops)
             except NotBatchableError as error:
                 reasons.append(error)
         raise max(reasons, key=lambda error: error.repeated[1])
 
-    def _loops(self, jaxpr: Jaxpr, alike: Alike, cut: dict[int, int]) -> list[tuple[Copies, Kept]]:
+    def _loops(
+        self, jaxpr: Jaxpr, colouring: Colouring, cut: dict[int, int]
+    ) -> list[tuple[Copies, Kept]]:
         """Return the steps of recurrences, with their results that are read elsewhere."""
-        large = {k: g for k, g in grouped(alike.nodes).items() if len(g) >= self.least}
-        found = [steps for steps in steps_of(alike, large, cut) if steps.times >= self.least]
+        large = {k: g for k, g in grouped(colouring.nodes).items() if len(g) >= self.least}
+        found = [steps for steps in steps_of(colouring, large, cut) if steps.times >= self.least]
         if all(map(_fuses, found)):
             raise _left(found[0].repeated, _FUSES) if found else NotBatchableError(_NOT_FOUND)
         readers: dict[Any, list[int]] = {}
-        for node in alike.nodes:
+        for node in colouring.nodes:
             for x in node.operands:
                 if type(x) is Var:
                     readers.setdefault(x, []).append(id(node))
@@ -291,7 +295,7 @@ def _left(repeated: tuple[Sequence[JaxprEqn], int], why: str) -> NotBatchableErr
 
 
 def _note_left(
-    alike: Alike, groups: Mapping[int, list[Node]], reasons: Mapping[int, str], least: int
+    colouring: Colouring, groups: Mapping[int, list[Node]], reasons: Mapping[int, str], least: int
 ) -> None:
     """Note why groups of alike nodes stay as they are."""
     notes = listener()
@@ -310,30 +314,30 @@ def _note_left(
         if times < least or len(kinds) < 2:
             continue
         # In a recurrence, each step is of another kind, because it reads the one before.
-        apart = _difference(alike, kinds[0][0], kinds[1][0], sources=times >= 2 * len(kinds))
+        apart = _difference(colouring, kinds[0][0], kinds[1][0], sources=times >= 2 * len(kinds))
         if apart:
             notes.leave([kinds[0][0].eqn], times, f"of {len(kinds)} kinds, such as {apart}")
 
 
-def _difference(alike: Alike, one: Node, other: Node, sources: bool) -> str:
+def _difference(colouring: Colouring, one: Node, other: Node, sources: bool) -> str:
     """Return what keeps apart two nodes of one primitive; with ``sources``, also what they read."""
     params, others = one.eqn.params, other.eqn.params
     operands = [*zip(one.operands, other.operands, strict=False)]
     pairs = [(x.aval.str_short(True), y.aval.str_short(True)) for x, y in operands]
     pairs += [(f"{k}={x}", f"{k}={others[k]}") for k, x in params.items() if k in others]
     if sources:
-        pairs += [(_source(alike, x), _source(alike, y)) for x, y in operands]
+        pairs += [(_source(colouring, x), _source(colouring, y)) for x, y in operands]
     different = ((x, y) for x, y in pairs if x != y)
     x, y = next(different, ("", ""))
     return f"{visible(x, _LONGEST)} and {visible(y, _LONGEST)}" if x else ""
 
 
-def _source(alike: Alike, x: Any) -> str:
+def _source(colouring: Colouring, x: Any) -> str:
     """Return what makes an operand."""
     if type(x) is not Var:
         return "a number"
-    node = alike.maker.get(x)
-    return "an input" if node is None else f"a result of {alike.nodes[node].eqn.primitive.name}"
+    node = colouring.maker.get(x)
+    return "an input" if node is None else f"a result of {colouring.nodes[node].eqn.primitive.name}"
 
 
 def _fuses(steps: Copies) -> bool:

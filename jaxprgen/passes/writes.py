@@ -241,7 +241,7 @@ class _Chain:
         return writes[count - 1] if count else None
 
 
-class _Joining:
+class _Forwarding:
     """Writes a program anew.
 
     Attributes
@@ -525,7 +525,7 @@ def _is_term(eqn: Any) -> bool:
     return eqn.primitive.name in ("pad", "add", "add_any")
 
 
-def with_writes_joined(
+def with_writes_forwarded(
     closed: ClosedJaxpr, least: int, reassociate: bool, cost: CostModel | None
 ) -> ClosedJaxpr:
     """Return a program whose chains of writes are joined, or the given one if it has none.
@@ -545,7 +545,7 @@ def with_writes_joined(
     names = {eqn.primitive.name for eqn in closed.jaxpr.eqns}
     if names.isdisjoint({*WRITING, "pad"}):
         return closed
-    joining = _Joining(closed, least, reassociate, cost)
+    joining = _Forwarding(closed, least, reassociate, cost)
     if not joining.versions or not joining.b.plain:
         return closed
     equations = joining.equations()

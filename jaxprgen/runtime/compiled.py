@@ -74,7 +74,9 @@ class CompiledFunction:
         self._specializer = Specializer(plan, options)
         self._dispatch = Dispatch(self._specializer, options, plan)
         where = plan.shardings
-        self._constants = [(p, x) for p, x in enumerate(plan.values) if _jax.is_spread(x)]
+        self._constants = [
+            (p, x) for p, x in enumerate(plan.values) if _jax.is_on_several_devices(x)
+        ]
         self._shardings = {i: where[p] for i, p in enumerate(plan.input_places) if p in where}
         # JAX and `help` take the names of arguments from here.
         self.__signature__ = signature(self._names)

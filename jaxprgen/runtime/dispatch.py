@@ -251,7 +251,7 @@ def _types_of(arrays: Sequence[Any]) -> tuple[jax.ShapeDtypeStruct, ...]:
         jax.ShapeDtypeStruct(
             x.shape,
             _jax.canonicalize_dtype(x.dtype),
-            sharding=x.sharding if _jax.is_spread(x) else None,
+            sharding=x.sharding if _jax.is_on_several_devices(x) else None,
         )
         for x in arrays
     )

@@ -48,7 +48,7 @@ def exportable(
     """
     specs = specs_of(plan.inputs, given, constraints)
     # The exported program need not run where these devices are.
-    shared = [_as_data(x) if _jax.is_spread(x) else x for x in shared]
+    shared = [_as_data(x) if _jax.is_on_several_devices(x) else x for x in shared]
     program, specs = with_assumptions(specs, lambda specs: specializer(specs, shared))
     refuse_callbacks(plan, options.name, program.closed_jaxpr.jaxpr)
     constants, function = program.flat()

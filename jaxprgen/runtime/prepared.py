@@ -110,7 +110,7 @@ class Prepared:
             if all(map(operator.is_, known, data)):
                 return found
         # Who splits data over devices has no memory to spare.
-        if not all(type(x) is ArrayImpl and not _jax.is_spread(x) for x in data):
+        if not all(type(x) is ArrayImpl and not _jax.is_on_several_devices(x) for x in data):
             return None
         if [(x.shape, x.dtype) for x in data] != self._types:
             return None if self._last is None else self._last[1]

@@ -201,7 +201,7 @@ class Program:
     def _stages(self) -> Stages | None:
         """The program in two stages, if calls are shorter for it."""
         cost, count = self._options.passes.cost, len(self._sources)
-        is_whole = self.has_checks or any(map(_jax.is_spread, self.large))
+        is_whole = self.has_checks or any(map(_jax.is_on_several_devices, self.large))
         if cost is None or self._data is None or is_whole:
             return None
         hoisted = self._params["jaxpr"]

@@ -55,7 +55,7 @@ def _described(mesh: Any) -> str:
 
 def types_of_held(arrays: Sequence[Any]) -> dict[int, Any]:
     """Return the types of those arrays that several devices hold, by position."""
-    return {i: _jax.type_of(x) for i, x in enumerate(arrays) if _jax.is_spread(x)}
+    return {i: _jax.type_of(x) for i, x in enumerate(arrays) if _jax.is_on_several_devices(x)}
 
 
 def require_arguments(function: str, data: Iterable[tuple[str, Any, str]]) -> None:
@@ -76,7 +76,7 @@ def require_arguments(function: str, data: Iterable[tuple[str, Any, str]]) -> No
     if not _jax.embeds_constants():
         return
     for name, x, remedy in data:
-        if _jax.is_spread(x) and not x.is_fully_replicated:
+        if _jax.is_on_several_devices(x) and not x.is_fully_replicated:
             raise ShardingError(
                 f"JAX traces {function!r}, and would copy {name!r} into the program that it makes, "
                 f"such as that of an outer jit: an array of shape {x.shape} that "

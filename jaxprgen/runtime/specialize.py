@@ -145,7 +145,9 @@ class Specializer:
     def _kind(
         self, types: Sequence[Any], shared: Sequence[Array], arguments: Sequence[Any]
     ) -> tuple[Hashable, ...]:
-        held = [_jax.type_of(x) if _jax.is_spread(x) else (x.shape, x.dtype) for x in shared]
+        held = [
+            _jax.type_of(x) if _jax.is_on_several_devices(x) else (x.shape, x.dtype) for x in shared
+        ]
         kind = _jax.trace_context(), *types, *held
         kind = *kind, *self._carried(arguments)
         in_trace = self._tells_traces and _any_tracer(arguments)

@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 
 from jaxprgen.passes.copies import Copies, Read, is_proven, side_by_side
-from jaxprgen.passes.repeats import Alike
+from jaxprgen.passes.repeats import Colouring
 
 X = np.linspace(0.0, 1.0, 16)
 
 
 def nodes(function, name="", *, reassociate=False):
     """The nodes of a function of sixteen numbers, of one primitive or of all."""
-    alike = Alike(jax.make_jaxpr(function)(*X).jaxpr, reassociate)
-    alike.colour()
-    return [node for node in alike.nodes if name in ("", node.eqn.primitive.name)]
+    colouring = Colouring(jax.make_jaxpr(function)(*X).jaxpr, reassociate)
+    colouring.colour()
+    return [node for node in colouring.nodes if name in ("", node.eqn.primitive.name)]
 
 
 def are_side_by_side(some):

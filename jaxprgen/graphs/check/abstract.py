@@ -128,7 +128,7 @@ class _Attempt:
     def __init__(self, plan: Plan, nodes: Collection[Apply], sizes: Sizes) -> None:
         self._plan, self._nodes, self._sizes = plan, nodes, sizes
         values = [s.read() for s in plan.shared]
-        self._shared = [x if _jax.is_spread(x) else np.asarray(x) for x in values]
+        self._shared = [x if _jax.is_on_several_devices(x) else np.asarray(x) for x in values]
         self._shapes = [
             tuple(sizes[i, d] if n is None else n for d, n in enumerate(declared.shape))
             for i, declared in enumerate(plan.inputs)

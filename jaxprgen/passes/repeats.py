@@ -30,6 +30,8 @@ CHAINS: Mapping[str, str] = MappingProxyType(
 """The associative operation that each primitive is part of."""
 _RARE = 8
 """An atom is shared if it is one of this many or fewer in places like its own."""
+_OFTEN = 8
+"""What an equation computes is shared only if it is read more often than this."""
 
 
 class Node:
@@ -188,8 +190,9 @@ class Colouring:
     """Colours the nodes of a program.
 
     Literals, inputs and constants of one type have the same colour, unless they are *shared*: read
-    by many equations that are alike, such as a parameter of all terms of a likelihood. A literal is
-    shared at that place only, because the same number has other meanings elsewhere.
+    by many equations that are alike, such as a parameter of all terms of a likelihood, or a
+    function of it. A literal is shared at that place only, because the same number has other
+    meanings elsewhere.
 
     Attributes
     ----------
@@ -278,7 +281,7 @@ class Colouring:
             node.colour = number((kind, found))
             same = ("cut", cut[i]) if i in cut else node.colour
             for j, v in enumerate(node.outvars):
-                colours[v] = number((same, j))
+                colours[v] = number(("leaf", v) if v in self._shared else (same, j))
                 if is_looped or i in cut:
                     looped.add(colours[v])
 
@@ -301,20 +304,19 @@ class Colouring:
         return tuple(stretch.kinds for stretch in node.stretches)
 
     def _shared_atoms(self) -> set[Any]:
-        """Return the keys of literals, inputs and constants that many alike nodes read."""
+        """Return the keys of atoms that many alike nodes read."""
         taken: Counter[Any] = Counter()
         roles: Counter[Any] = Counter()
         for node in self.nodes:
             for i, x in enumerate(node.operands):
-                if type(x) is Var and x in self.maker:
-                    continue
                 role = node.role(i)
-                taken[role, _leaf_key(x, role)] += 1
-                roles[role] += 1
+                is_made = type(x) is Var and x in self.maker
+                taken[role, _leaf_key(x, role), is_made] += 1
+                roles[role, is_made] += 1
         return {
             key
-            for (role, key), count in taken.items()
-            if count > 1 and count * _RARE >= roles[role]
+            for (role, key, is_made), count in taken.items()
+            if count > (_OFTEN if is_made else 1) and count * _RARE >= roles[role, is_made]
         }
 
 

@@ -18,6 +18,7 @@ from repeated_models import BATCHED, LOOPED, MODELS, compiled, kalman_filter, no
 
 import jaxprgen
 from jaxprgen.api import jaxpr_as_fun
+from jaxprgen.inspect import explain_repeats
 from jaxprgen.ir.evaluate import Evaluator
 from jaxprgen.ir.programs import count_equations
 from jaxprgen.passes import DEFAULT, ScanRepeats, VmapRepeats, default, repetitions
@@ -345,6 +346,23 @@ def test_sums_stay_in_order_by_loops_without_reassociation():
     inputs, output, arguments = normals(40)
     f = jaxprgen.compile(inputs, output, passes=[ScanRepeats(), VmapRepeats()])
     assert count_equations(f.jaxpr(*arguments)) < 30
+
+
+@pytest.mark.parametrize("parameter", [jnp.float64, jnp.tanh, lambda x: jnp.exp(-x) / 2])
+def test_parameters_that_were_made_alike_are_told_apart(parameter):
+    def lags(y, a, b):
+        p, q, before, now, total = parameter(a), parameter(b), 0.0, 0.1, 0.0
+        for i in range(40):
+            before, now = now, jnp.sin(p * now + q * before) + y[i]
+            total = total + now**2
+        return total
+
+    f = jax.value_and_grad(lags, (0, 1, 2))
+    passes, arguments = [ScanRepeats(reassociate=True)], (np.linspace(-1, 1, 40), 0.4, 0.2)
+    found = explain_repeats(f, *arguments, passes=passes).found
+    assert [10 < r.times < 40 for r in found if r.how == "looped"] == [True, True]
+    given = jaxprgen.transform(f, *passes)(*arguments)
+    jax.tree.map(np.testing.assert_allclose, given, f(*arguments))
 
 
 def test_the_value_and_the_gradient_of_one_call_are_looked_at_together():

@@ -267,7 +267,7 @@ def _results(eqn: JaxprEqn, operands: Sequence[Any], limit: int) -> list[Any] | 
     discrete = all(d.kind in "biu" for d in dtypes)
     if not all(d.kind in "biu" or d.name in ("float32", "float64") for d in dtypes):
         return None
-    if name in ("div", "rem") and discrete and not np.all(operands[1]):
+    if name in ("div", "rem") and discrete and not np.all(np.asarray(operands[1])):
         return None
     if name == "convert_element_type":
         return _converted(np.asarray(operands[0]), eqn.params["new_dtype"])

@@ -375,3 +375,22 @@ def test_loops_that_may_not_end_stay_where_they_may_not_run():
     assert "while" in names(runs) and "while" not in names(runs, BODY)
     none = jax.make_jaxpr(lambda k: lax.scan(lambda c, _: (c + jnp.sin(k), None), k, x[:0]))(1.0)
     assert hoist(none) is none
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        *(lax.add, lax.sub, lax.mul, lax.div, lax.rem, lax.max, lax.eq, lax.bitwise_and),
+        *(lax.shift_left, lambda a, b: lax.concatenate([a, b], 0), lambda a, b: a[b]),
+        *(
+            lambda a, b: lax.select(b > 1, a, b),
+            lambda a, b: lax.cond(b[0] > 1, lax.rem, lax.div, a, b),
+        ),
+        *(lambda a, b: jax.jit(lax.rem)(a, b), lambda a, b: lax.dynamic_slice(a, (b[0],), (1,))),
+    ],
+)
+def test_arrays_of_a_device_are_folded_within_a_trace(function):
+    """There, NumPy's functions of them would be equations."""
+    a, b = jnp.asarray([5, 7, 9]), jnp.asarray([2, 1, 2])
+    f = jax.jit(jaxprgen.transform(lambda n: n + function(a, b), fold))
+    np.testing.assert_array_equal(f(3), 3 + function(a, b))

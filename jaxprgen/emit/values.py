@@ -125,9 +125,8 @@ class Value:
         """
         source = self.source
         if self.is_repeated:
-            return current_builder().memoized(("fill", identity(source), self.shape), self._filled)[
-                0
-            ]
+            key = "fill", identity(source), self.shape
+            return current_builder().memoized(key, self._filled)[0]
         if type(source) is Var:
             return source
         b = current_builder()

@@ -31,7 +31,7 @@ CHAINS: Mapping[str, str] = MappingProxyType(
 _RARE = 8
 """An atom is shared if it is one of this many or fewer in places like its own."""
 _OFTEN = 8
-"""What an equation computes is shared only if it is read more often than this."""
+"""A result is shared if it is read more often than this."""
 
 
 class Node:
@@ -190,9 +190,18 @@ class Colouring:
     """Colours the nodes of a program.
 
     Literals, inputs and constants of one type have the same colour, unless they are *shared*: read
-    by many equations that are alike, such as a parameter of all terms of a likelihood, or a
-    function of it. A literal is shared at that place only, because the same number has other
-    meanings elsewhere.
+    by many equations that are alike, such as a parameter of all terms of a likelihood. A literal is
+    shared at that place only, because the same number has other meanings elsewhere.
+
+    Parameters
+    ----------
+    jaxpr : Jaxpr
+        The program.
+    reassociate : bool
+        Whether sums of numbers that are rounded are chains.
+    steps : bool
+        Whether the steps of a recurrence are looked for. Then a result that many equations read is
+        shared as well, such as a function of a parameter. Otherwise it may be that of a group.
 
     Attributes
     ----------
@@ -202,7 +211,7 @@ class Colouring:
         The position of the node that binds a variable.
     """
 
-    def __init__(self, jaxpr: Jaxpr, reassociate: bool) -> None:
+    def __init__(self, jaxpr: Jaxpr, reassociate: bool, steps: bool = False) -> None:
         self.nodes = _chained(jaxpr, reassociate)
         self.maker = {v: i for i, node in enumerate(self.nodes) for v in node.outvars}
         self._identities = Identities()
@@ -213,7 +222,7 @@ class Colouring:
         self._slices: Counter[Any] = Counter(x for x in reads if type(x) is Var)
         for node in self.nodes:
             node.kind = self._number(self._kind(node))
-        self._shared = self._shared_atoms()
+        self._shared = self._shared_atoms(steps)
 
     def _number(self, key: Hashable) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
@@ -303,14 +312,16 @@ class Colouring:
         node.stretches = stretches(node.terms, [kind for kind, _ in read])
         return tuple(stretch.kinds for stretch in node.stretches)
 
-    def _shared_atoms(self) -> set[Any]:
-        """Return the keys of atoms that many alike nodes read."""
+    def _shared_atoms(self, steps: bool) -> set[Any]:
+        """Return the keys of atoms that many alike nodes read; results only with ``steps``."""
         taken: Counter[Any] = Counter()
         roles: Counter[Any] = Counter()
         for node in self.nodes:
             for i, x in enumerate(node.operands):
-                role = node.role(i)
                 is_made = type(x) is Var and x in self.maker
+                if is_made and not steps:
+                    continue
+                role = node.role(i)
                 taken[role, _leaf_key(x, role), is_made] += 1
                 roles[role, is_made] += 1
         return {

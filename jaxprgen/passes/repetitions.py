@@ -77,7 +77,7 @@ class _Repetitions:
         program = with_joins_flattened(closed)
         written = with_writes_forwarded(program, self.least, self.reassociate, self.cost)
         if written is not program:
-            if self.joins:  # XLA fuses a sum, unless what is added is batched.
+            if self.joins:  # XLA fuses a sum of blocks: only others are joined for their own sake.
                 closed = with_writes_forwarded(program, self.least, False, self.cost)
             program = with_joins_flattened(written)
         try:
@@ -221,7 +221,7 @@ class ScanRepeats(_Repetitions):
         if 2 * sum(n for n in deep.values() if n >= copies.least) > deep.total():
             closed = copies(closed)  # Most recurrences run side by side.
         once = EliminateCommonSubexpressions()(closed)
-        colouring = Colouring(once.jaxpr, self.reassociate)
+        colouring = Colouring(once.jaxpr, self.reassociate, steps=True)
         reasons = [NotBatchableError(_NOT_FOUND)]
         for rounds in _ROUNDS:
             cut = cuts(colouring, rounds, self.least)

@@ -348,7 +348,9 @@ def test_sums_stay_in_order_by_loops_without_reassociation():
     assert count_equations(f.jaxpr(*arguments)) < 30
 
 
-@pytest.mark.parametrize("parameter", [jnp.float64, jnp.tanh, lambda x: jnp.exp(-x) / 2])
+@pytest.mark.parametrize(
+    "parameter", [lambda x: jnp.exp(-x) / 2, lambda x: jax.lax.convert_element_type(x, float)]
+)
 def test_parameters_that_were_made_alike_are_told_apart(parameter):
     def lags(y, a, b):
         p, q, before, now, total = parameter(a), parameter(b), 0.0, 0.1, 0.0
@@ -363,6 +365,29 @@ def test_parameters_that_were_made_alike_are_told_apart(parameter):
     assert [10 < r.times < 40 for r in found if r.how == "looped"] == [True, True]
     given = jaxprgen.transform(f, *passes)(*arguments)
     jax.tree.map(np.testing.assert_allclose, given, f(*arguments))
+
+
+@pytest.mark.parametrize("of_group", [lambda x: x, jnp.exp])
+def test_what_all_of_a_group_read_is_not_told_apart(of_group):
+    def model(m, y):
+        means = [of_group(m[g]) for g in range(8)]
+        return sum((y[g, i] - means[g]) ** 2 for g in range(8) for i in range(10))
+
+    program = jax.make_jaxpr(jax.value_and_grad(model))(np.ones(8), np.ones((8, 10)))
+    assert count_equations(VmapRepeats(reassociate=True)(program)) < 50
+
+
+def test_a_sum_of_blocks_stays_if_nothing_is_batched():
+    def walk(e, s):
+        x = total = 0.0
+        for i in range(32):
+            x = x + s * e[i]
+            total = total + jnp.sin(x)
+        return total
+
+    program = jax.make_jaxpr(jax.value_and_grad(walk, (0, 1)))(np.ones(32), 0.5)
+    (rewrite,) = [p for p in default() if isinstance(p, VmapRepeats)]
+    assert rewrite(program) is program
 
 
 def test_the_value_and_the_gradient_of_one_call_are_looked_at_together():

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxprgen import _jax
 from jaxprgen._jax import Jaxpr, Var
 from jaxprgen.passes.copies import Copies, Kept, nbytes
-from jaxprgen.passes.costs import CostModel, Work, elements, is_fused, is_reduction, total, work_of
+from jaxprgen.passes.costs import (
+    CostModel,
+    Work,
+    elements,
+    is_fused,
+    is_reduction,
+    kernel_starts,
+    total,
+)
+from jaxprgen.passes.kernels import Kernels
 from jaxprgen.passes.recurrences import connected
 from jaxprgen.passes.repeats import Colouring, Node
+
+_LOOP = 5
+"""The kernels of a loop itself, such as those that count its steps and copy what it carries."""
 
 
 class Price(NamedTuple):
@@ -29,6 +41,9 @@ class Price(NamedTuple):
     calls: int
     extra: float
     compiling: float
+
+    def __add__(self, other: Any) -> Price:
+        return Price(self.calls, self.extra + other.extra, self.compiling + other.compiling)
 
     @property
     def is_worth_it(self) -> bool:
@@ -58,11 +73,17 @@ def is_kernel(node: Node) -> bool:
     return not (node.terms or is_fused(node.eqn) or is_reduction(node.eqn))
 
 
+def _is_join(node: Node) -> bool:
+    return node.eqn.primitive.name == "concatenate"
+
+
 class Stacked(NamedTuple):
     """What is put side by side, and taken apart, for a computation of all rows.
 
     Attributes
     ----------
+    columns, values_in : int
+        The arrays of values that are put side by side, and how many values these are.
     elements_in : int
         The elements that go in and that XLA would fuse with what reads them.
     nbytes_in : float
@@ -73,6 +94,8 @@ class Stacked(NamedTuple):
         Their bytes.
     """
 
+    columns: int
+    values_in: int
     elements_in: int
     nbytes_in: float
     rows_out: int
@@ -86,8 +109,13 @@ class Stacked(NamedTuple):
 
     @property
     def work(self) -> Work:
-        """The equations that take rows apart."""
-        return Work(2 * self.rows_out, 0)
+        """What is compiled to put values side by side."""
+        return Work(self.columns, 2 * self.values_in)
+
+
+def taken_apart(rows: int) -> Work:
+    """Return the work to take rows out of arrays: XLA compiles a kernel for each place."""
+    return Work(rows, 2 * rows)
 
 
 def stacked(
@@ -122,57 +150,9 @@ def stacked(
                 fused += elements(x)
             else:
                 nbytes += _jax.nbytes(x.aval)
-    return Stacked(int(fused), nbytes, len(out), sum(_jax.nbytes(v.aval) for v in out))
-
-
-def price_of_loops(
-    jaxpr: Jaxpr,
-    colouring: Colouring,
-    loops: Sequence[tuple[Copies, Kept]],
-    packs: Iterable[Copies],
-    apart: Set[int],
-    model: CostModel,
-) -> Price:
-    """Return what it costs to make loops of all steps.
-
-    Parameters
-    ----------
-    jaxpr : Jaxpr
-        The program.
-    colouring : Colouring
-        Its nodes.
-    loops : sequence of (Copies, Kept)
-        The steps of each loop, and their results that are read elsewhere.
-    packs : iterable of Copies
-        What is batched beside the loops.
-    apart : set of int
-        The readers that need rows by themselves.
-    model : CostModel
-        How times are weighed.
-    """
-    c, extra, compiling = model.constants, 0.0, 0.0
-    every = [*packs, *(copies for copies, _ in loops)]
-    together = {v for copies in every for node in copies.nodes for v in node.outvars}
-    together.update(jaxpr.constvars)
-    for copies, kept in loops:
-        out: list[Any] = []
-        for (i, j), steps in kept.items():
-            # As it is written, an output that no kernel computes is copied as well.
-            readers = {-1, *apart} if is_kernel(copies.body[i]) else apart
-            each = steps.items() if len(steps) > 1 else ()
-            out += [copies.rows[t][i].outvars[j] for t, x in each if not readers.isdisjoint(x)]
-        moved = stacked(copies.columns(), together.__contains__, colouring, out)
-        first, n = copies.repeated
-        work = work_of(first)
-        # A loop without kernels is one kernel, in which rows are read and written for nothing.
-        rows = 0
-        if work.kernels:
-            rows = sum(nbytes(column) > 0 for column in copies.columns())
-            rows += sum(len(steps) > 1 for steps in kept.values())
-        step = c.step + c.kernel * (rows - work.kernels) + c.element * _written(copies, kept)
-        extra += moved.seconds(model) + n * step + (0 if work.kernels else c.loop)
-        compiling += model.compiling(work.times(n)) - model.compiling(total([work, moved.work]))
-    return price(model, extra, compiling)
+    values = sum(map(len, found))
+    nbytes_out = sum(_jax.nbytes(v.aval) for v in out)
+    return Stacked(len(found), values, int(fused), nbytes, len(out), nbytes_out)
 
 
 def _written(copies: Copies, kept: Kept) -> int:
@@ -206,6 +186,8 @@ class Prices:
     ----------
     prices : dict of int to Price
         The price of each group.
+    beside_loops : Price
+        What the loops make of all groups that read their results.
     """
 
     def __init__(
@@ -218,8 +200,10 @@ class Prices:
     ) -> None:
         self._model = model
         self._colouring = colouring
+        self._kernels = Kernels(colouring.nodes, jaxpr.outvars)
         self._groups = groups
         self.prices: dict[int, Price] = {}
+        self.beside_loops = price(model, 0, 0)
         self._owner = {v: key for key, c in groups.items() for n in c.nodes for v in n.outvars}
         self._known = frozenset[Any](jaxpr.constvars)
         # For each group, what reads it: groups, or other nodes and outputs, by negative numbers.
@@ -227,27 +211,29 @@ class Prices:
         self._ends: set[int] = set()  # Groups whose rows are added up, or read one by one.
         self._terms: dict[int, int] = {}  # For each sum outside of groups, the number of terms.
         self._apart: dict[int, set[Any]] = {key: set() for key in groups}  # Rows read alone.
-        self._beside_loops: set[int] = set()  # Groups whose rows loops read, or write.
-        stacked = {v for node in colouring.nodes if id(node) in looped for v in node.outvars}
+        self._touching_loops: set[int] = set()  # Groups whose rows loops read, or write.
+        made = (v for node in colouring.nodes if id(node) in looped for v in node.outvars)
+        self._looped = frozenset[Any](made)
+        stacked = {*self._looped}
         for node in colouring.nodes:
             is_looped = id(node) in looped
             reader = node.colour if node.colour in groups and not is_looped else -1 - node.place
             if node.terms and reader < 0:
                 self._terms[reader] = len(node.terms)
             if reader >= 0 and any(type(x) is Var and x in stacked for x in node.operands):
-                self._beside_loops.add(reader)
+                self._touching_loops.add(reader)
                 stacked.update(node.outvars)
             for x in node.operands:
                 key = self._owner.get(x) if type(x) is Var else None
                 if key is None:
                     continue
                 if is_looped:
-                    self._beside_loops.add(key)
+                    self._touching_loops.add(key)
                 else:
                     self._readers[key].add(reader)
                     if node.terms or reader < 0:
                         self._ends.add(key)
-                    if reader < 0 and is_kernel(node):
+                    if reader < 0 and is_kernel(node) and not _is_join(node):
                         self._apart[key].add(x)
         for i, x in enumerate(jaxpr.outvars):
             key = self._owner.get(x) if type(x) is Var else None
@@ -265,9 +251,10 @@ class Prices:
         """
         cone: set[int] = set()
         for key, copies in sorted(self._groups.items(), key=lambda item: -item[1].body[0].place):
-            may_fuse = key not in self._beside_loops and not is_kernel(copies.body[0])
+            may_fuse = key not in self._touching_loops and not is_kernel(copies.body[0])
             if may_fuse and all(x < 0 or x in cone for x in self._readers[key]):
                 cone.add(key)
+        packed = self._looped.union(v for v, key in self._owner.items() if key not in cone)
         edges = ((key, reader) for key in cone for reader in self._readers[key])
         for part in connected(cone, edges):
             ends = self._ends.intersection(part)
@@ -276,7 +263,13 @@ class Prices:
             )
             sums = {reader for key in part for reader in self._readers[key] if reader < 0}
             added = sum(self._terms.get(reader, 0) for reader in sums)
-            self._weigh(part, self._model.constants.element * written, Work(0, added))
+            body = [self._groups[key].body[0] for key in part]
+            stored = sum(
+                k in ends or self._kernels.is_stored(self._groups[k].body[0]) for k in part
+            )
+            together = Work(stored, sum(len(node.equations) for node in body))
+            extra = self._model.constants.element * written
+            self._weigh(part, extra, Work(0, added), together, packed)
 
     def _weigh_stacked(self) -> None:
         """Weigh what reads, or hands out, values that have to be moved."""
@@ -286,24 +279,110 @@ class Prices:
         for part in connected(rest, edges):
             moved = self._stacked(part)
             groups = [self._groups[key] for key in part]
-            kernels = sum((c.times - 1) * work_of(c.repeated[0]).kernels for c in groups)
-            saved = self._model.constants.kernel * kernels
-            self._weigh(part, moved.seconds(self._model) - saved, moved.work.times(-1))
+            starts = sum((c.times - 1) * kernel_starts(c.repeated[0]) for c in groups)
+            saved = self._model.constants.kernel * starts
+            together = self._kernels.work(c.body[0] for c in groups)
+            together = total([together, moved.work])
+            extra = moved.seconds(self._model) - saved
+            whole = self._weigh(part, extra, Work(0, 0), together, self._looped)
+            if self._rows(groups, self._looped).kernels:
+                self.beside_loops += whole
 
     def _stacked(self, part: Sequence[int]) -> Stacked:
-        own = {*part}
+        own, known = {*part}, self._known | self._looped
         columns = (column for key in part for column in self._groups[key].columns())
         kernels = [key for key in part if is_kernel(self._groups[key].body[0])]
         out = [x for key in kernels for x in self._apart[key]]
         return stacked(
-            columns, lambda x: x in self._known or self._owner.get(x) in own, self._colouring, out
+            columns, lambda x: x in known or self._owner.get(x) in own, self._colouring, out
         )
 
-    def _weigh(self, part: Collection[int], extra: float, others: Work) -> None:
-        """Give groups a price; they are compiled with others, and each call takes longer."""
-        copies = [self._groups[key] for key in part]
-        one = work_of(e for c in copies for e in c.body[0].equations)
-        each = [work_of(c.body[0].equations).times(c.times) for c in copies]
-        every = total([others, *each])
-        compiling = self._model.compiling(every) - self._model.compiling(one)
-        self.prices.update(dict.fromkeys(part, price(self._model, extra, compiling)))
+    def _weigh(
+        self,
+        part: Collection[int],
+        extra: float,
+        others: Work,
+        together: Work,
+        packed: Container[Any],
+    ) -> Price:
+        """Give groups a price: each call takes longer, and other work is compiled than before.
+
+        ``others`` is what is compiled with the copies as they are, and ``together`` what takes the
+        place of both. Of ``packed`` values, copies that stay as they are read each row apart.
+        Return what comes of it, batched or not, beside a program without these packs.
+        """
+        groups = [self._groups[key] for key in part]
+        rows = self._rows(groups, packed)
+        before = total([others, self._kernels.work(node for c in groups for node in c.nodes)])
+        after = total([together, taken_apart(sum(len(self._apart[key]) for key in part))])
+        compiling = self._model.compiling
+        apart = compiling(total([before, rows])) - compiling(before)
+        saved = compiling(before) - compiling(after)
+        found = price(self._model, extra, saved + apart)
+        self.prices.update(dict.fromkeys(part, found))
+        return (
+            price(self._model, extra, saved) if found.is_worth_it else price(self._model, 0, -apart)
+        )
+
+    def _rows(self, groups: Sequence[Copies], packed: Container[Any]) -> Work:
+        """Return the work to take rows of packs apart for groups that stay as they are.
+
+        XLA fuses rows with what reads them, unless that is a kernel, into one kernel for each copy.
+        """
+        rows = copies = 0
+        for group in groups:
+            read = {
+                x for column in group.columns() for x in column if type(x) is Var and x in packed
+            }
+            if is_kernel(group.body[0]):
+                rows += len(read)
+            elif read:
+                copies = max(copies, group.times)
+        return taken_apart(rows + copies)
+
+    def of_loops(
+        self,
+        loops: Sequence[tuple[Copies, Kept]],
+        packs: Iterable[Copies],
+        alone: Iterable[Node],
+    ) -> Price:
+        """Return what it costs to make loops of all steps, and of what that makes of other groups.
+
+        Parameters
+        ----------
+        loops : sequence of (Copies, Kept)
+            The steps of each loop, and their results that are read elsewhere.
+        packs : iterable of Copies
+            What is batched beside the loops.
+        alone : iterable of Node
+            What is neither in a loop nor batched.
+        """
+        model, c = self._model, self._model.constants
+        apart = {id(node) for node in alone if is_kernel(node) and not _is_join(node)}
+        every = [*packs, *(copies for copies, _ in loops)]
+        together = {v for copies in every for node in copies.nodes for v in node.outvars}
+        together |= self._known
+        extra = compiling = 0.0
+        for copies, kept in loops:
+            out: list[Any] = []
+            rows_out = 0
+            for (i, j), steps in kept.items():
+                each = steps.items() if len(steps) > 1 else ()
+                rows_out += sum(-1 in x or not apart.isdisjoint(x) for _, x in each)
+                # As it is written, an output that no kernel computes is copied as well.
+                readers = {-1, *apart} if is_kernel(copies.body[i]) else apart
+                out += [copies.rows[t][i].outvars[j] for t, x in each if not readers.isdisjoint(x)]
+            moved = stacked(copies.columns(), together.__contains__, self._colouring, out)
+            first, n = copies.repeated
+            starts = kernel_starts(first)
+            # A loop without kernels is one kernel, in which rows are read and written for nothing.
+            written = sum(len(steps) > 1 for steps in kept.values())
+            rows = written + sum(nbytes(x) > 0 for x in copies.columns()) if starts else 0
+            step = c.step + c.kernel * (rows - starts) + c.element * _written(copies, kept)
+            extra += moved.seconds(model) + n * step + (0 if starts else c.loop)
+            loop = Work(_LOOP + written, _LOOP + written)
+            body = self._kernels.work(copies.body)
+            loop = total([body, moved.work, taken_apart(rows_out), loop])
+            as_written = self._kernels.work(copies.nodes)
+            compiling += model.compiling(as_written) - model.compiling(loop)
+        return price(model, extra, compiling) + self.beside_loops

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
@@ -17,22 +17,23 @@ from jaxprgen.ir.liveness import dependent
 
 
 class Work(NamedTuple):
-    """Equations, by what XLA makes of them.
+    """What XLA compiles.
 
     Attributes
     ----------
-    kernels : int
-        The equations that become kernels of their own, such as matrix products.
-    fused : int
-        The equations that XLA fuses with others, such as elementwise functions.
+    kernels : float
+        The kernels; those that are alike count once. See `jaxprgen.passes.kernels`. A product of a
+        matrix and a vector counts as half of one.
+    equations : int
+        The equations.
     """
 
-    kernels: int
-    fused: int
+    kernels: float
+    equations: int
 
     def times(self, n: int) -> Work:
-        """Return the equations of ``n`` copies."""
-        return Work(n * self.kernels, n * self.fused)
+        """Return the work for ``n`` parts that are not alike."""
+        return Work(n * self.kernels, n * self.equations)
 
 
 class Constants(NamedTuple):
@@ -40,8 +41,10 @@ class Constants(NamedTuple):
 
     Attributes
     ----------
-    compile_kernel, compile_fused : float
-        To compile one equation of a kind.
+    compile_kernel : float
+        To compile a kernel.
+    compile_equation : float
+        To compile an equation, besides the kernels.
     compile_pair : float
         For each pair of equations, because XLA takes more than linear time.
     kernel : float
@@ -67,7 +70,7 @@ class Constants(NamedTuple):
     """
 
     compile_kernel: float
-    compile_fused: float
+    compile_equation: float
     compile_pair: float
     kernel: float
     loop: float
@@ -83,8 +86,8 @@ class Constants(NamedTuple):
 
 
 _CPU = Constants(
-    compile_kernel=5e-3,
-    compile_fused=0.4e-3,
+    compile_kernel=10e-3,
+    compile_equation=0.3e-3,
     compile_pair=7e-8,
     kernel=0.1e-6,
     loop=1e-6,
@@ -150,12 +153,12 @@ class CostModel:
         return _CPU if platform == "cpu" else _GPU
 
     def compiling(self, work: Work) -> float:
-        """Return the time to compile equations.
+        """Return the time to compile a part of a program.
 
         Parameters
         ----------
         work : Work
-            The equations.
+            What the part is compiled to.
 
         Returns
         -------
@@ -163,8 +166,8 @@ class CostModel:
             The time in seconds.
         """
         c = self.constants
-        apart = c.compile_kernel * work.kernels + c.compile_fused * work.fused
-        return apart + c.compile_pair * sum(work) ** 2
+        n = work.equations
+        return c.compile_kernel * work.kernels + (c.compile_equation + c.compile_pair * n) * n
 
     def computing(self, eqns: Iterable[JaxprEqn]) -> float:
         """Return about how long a call computes equations, in seconds.
@@ -189,9 +192,7 @@ class CostModel:
             return _jax.bound(eqn.params.get("length", 1)) * sum(map(self.computing, inside))
         c, size = self.constants, max(map(elements, [*eqn.invars, *eqn.outvars]), default=0)
         if eqn.primitive.name == "dot_general":
-            ((axes, _), _) = eqn.params["dimension_numbers"]
-            shape = eqn.invars[0].aval.shape
-            return c.product * elements(eqn.outvars[0]) * prod(shape[i] for i in axes)
+            return c.product * _products(eqn)
         if eqn.primitive.name in _FACTORING:
             return c.product * size * eqn.invars[0].aval.shape[-1]
         return (5 * c.product + c.slow_in_step * is_slow(eqn)) * size
@@ -226,13 +227,20 @@ class CostModel:
         return step > c.together / _jax.bound(steps)
 
 
+def _products(eqn: Any) -> int:
+    """Return how many numbers a matrix product multiplies."""
+    ((axes, _), _) = eqn.params["dimension_numbers"]
+    shape = eqn.invars[0].aval.shape
+    return elements(eqn.outvars[0]) * prod(shape[i] for i in axes)
+
+
 def _kernels_together(eqns: Iterable[JaxprEqn], varying: Container[Any]) -> int:
     """Return how many equations become kernels that take less time for all steps at once."""
     count = 0
     for eqn in eqns:
         holder = holder_of(eqn)
         if holder is None:
-            count += 0 if _is_apart(eqn, varying) else work_of([eqn]).kernels
+            count += not (_is_apart(eqn, varying) or is_fused(eqn))
             continue
         for inner in holder.find(eqn):
             jaxpr = _jax.open_jaxpr(inner.program)
@@ -251,25 +259,51 @@ def _is_apart(eqn: JaxprEqn, varying: Container[Any]) -> bool:
 
 
 def total(works: Iterable[Work]) -> Work:
-    """Return the work of several parts."""
-    kernels = fused = 0
+    """Return the work of several parts that are not alike."""
+    kernels, equations = 0.0, 0
     for work in works:
-        kernels, fused = kernels + work.kernels, fused + work.fused
-    return Work(kernels, fused)
+        kernels, equations = kernels + work.kernels, equations + work.equations
+    return Work(kernels, equations)
 
 
 def work_of(eqns: Iterable[JaxprEqn]) -> Work:
-    """Return the work of equations with those inside them. A loop counts as a kernel, too."""
-    return total(map(_work, eqns))
+    """Return the work to compile equations with those inside them, none of them alike."""
+    return total(Work(_own_kernels(eqn), 1) for eqn in _with_inner(eqns))
 
 
-def _work(eqn: JaxprEqn) -> Work:
+def _own_kernels(eqn: Any) -> float:
     holder = holder_of(eqn)
-    if holder is None:
-        return Work(0, 1) if is_fused(eqn) else Work(1, 0)
-    inside = (_jax.open_jaxpr(x.program).eqns for x in holder.find(eqn))
-    own = Work(0 if holder.only_runs else 1, 0)
-    return total([own, *map(work_of, inside)])
+    if holder is not None:
+        return 0 if holder.only_runs else 1
+    if eqn.primitive.name != "dot_general" or is_fused(eqn):
+        return 0 if is_fused(eqn) or eqn.primitive.name in _PRECOMPILED else 1
+    # Of products, those of a matrix and a vector are compiled, and small ones.
+    contracted, batched = eqn.params["dimension_numbers"]
+    sides = zip(eqn.invars, contracted, batched, strict=True)
+    is_vector = [len(x.aval.shape) == len(own) + len(batch) for x, own, batch in sides]
+    return (
+        0.5
+        if is_vector[0] != is_vector[1]
+        else float(not all(is_vector) and _products(eqn) < _SMALL)
+    )
+
+
+def kernel_starts(eqns: Iterable[JaxprEqn]) -> int:
+    """Return how many kernels a program starts for equations, those inside them included."""
+    return sum(1 for eqn in _with_inner(eqns) if _starts_kernel(eqn))
+
+
+def _starts_kernel(eqn: JaxprEqn) -> bool:
+    holder = holder_of(eqn)
+    return not (is_fused(eqn) if holder is None else holder.only_runs)
+
+
+def _with_inner(eqns: Iterable[JaxprEqn]) -> Iterator[JaxprEqn]:
+    for eqn in eqns:
+        yield eqn
+        holder = holder_of(eqn)
+        for inner in () if holder is None else holder.find(eqn):
+            yield from _with_inner(_jax.open_jaxpr(inner.program).eqns)
 
 
 def is_fused(eqn: JaxprEqn) -> bool:
@@ -298,12 +332,16 @@ def elements(x: Any) -> int:
 _FACTORING = frozenset(
     {"cholesky", "triangular_solve", "lu", "eigh", "eig", "svd", "qr", "householder_product"}
 )
+_PRECOMPILED = _FACTORING | {"conv_general_dilated", "fft", "optimization_barrier"}
+"""For these, XLA calls a routine of a library, or nothing."""
 _APART = frozenset(
     {
         *_FACTORING,
         *("dynamic_slice", "dynamic_update_slice", "gather", "concatenate"),
     }
 )
+_SMALL = 64
+"""Of fewer products of numbers, XLA compiles a matrix product instead of calling a library."""
 _MANY = 64
 """From this many elements on, an array may be split over devices."""
 _SLOW = frozenset(

@@ -19,7 +19,7 @@ from jaxprgen.ir.programs import count_equations
 from jaxprgen.ir.redundancy import atom_key
 from jaxprgen.ir.rewriting import each_program
 from jaxprgen.passes.batching import NotBatchableError, why_not_batched
-from jaxprgen.passes.choices import Price, Prices, is_kernel, price_of_loops
+from jaxprgen.passes.choices import Prices
 from jaxprgen.passes.copies import Copies, Kept, is_proven, nbytes, side_by_side
 from jaxprgen.passes.costs import CostModel
 from jaxprgen.passes.elimination import EliminateCommonSubexpressions
@@ -104,24 +104,24 @@ class _Repetitions:
         copies = {key: side_by_side(nodes) for key, nodes in beside.items()}
         reasons = {key: self._why_not_packed(each) for key, each in copies.items()}
         copies = {key: each for key, each in copies.items() if not reasons[key]}
-        weighed: dict[int, Price] = {}
+        weighed: Prices | None = None
         if self.cost is not None:
-            weighed = Prices(closed.jaxpr, colouring, copies, inside, self.cost).prices
-        reasons |= {key: str(price) for key, price in weighed.items() if not price.is_worth_it}
-        copies = {key: each for key, each in copies.items() if not reasons[key]}
+            weighed = Prices(closed.jaxpr, colouring, copies, inside, self.cost)
+            each = weighed.prices.items()
+            reasons |= {key: str(price) for key, price in each if not price.is_worth_it}
+            copies = {key: each for key, each in copies.items() if not reasons[key]}
         alone = [n for k, nodes in groups.items() if k not in copies for n in nodes]
         alone = [node for node in alone if id(node) not in inside]
-        price = ""
-        if loops and self.cost is not None:
-            apart = {id(node) for node in alone if is_kernel(node)}
-            whole = price_of_loops(
-                closed.jaxpr, colouring, loops, copies.values(), apart, self.cost
-            )
-            if not whole.is_worth_it:
-                raise _left(loops[0][0].repeated, str(whole))
-            price = str(whole)
-        units: list[Unit] = [Loop(steps, kept, price) for steps, kept in loops]
-        units += [Pack(each, str(weighed.get(key, ""))) for key, each in copies.items()]
+        whole = ""
+        if loops and weighed is not None:
+            price = weighed.of_loops(loops, copies.values(), alone)
+            if not price.is_worth_it:
+                raise _left(loops[0][0].repeated, str(price))
+            whole = str(price)
+        units: list[Unit] = [Loop(steps, kept, whole) for steps, kept in loops]
+        units += [
+            Pack(each, str(weighed.prices[key]) if weighed else "") for key, each in copies.items()
+        ]
         units += map(Single, alone)
         if not loops:
             _note_left(colouring, groups, reasons, self.least)
@@ -177,9 +177,10 @@ class VmapRepeats(_Repetitions):
     joins = True
 
     def _together(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        colouring = Colouring(closed.jaxpr, self.reassociate)
+        once = EliminateCommonSubexpressions()(closed)
+        colouring = Colouring(once.jaxpr, self.reassociate)
         colouring.colour()
-        return self._emitted(closed, colouring)
+        return self._emitted(once, colouring)
 
 
 @dataclass(frozen=True)

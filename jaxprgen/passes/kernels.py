@@ -1,0 +1,135 @@
+"""Which kernels XLA makes of a program: what it fuses, and what it compiles only once.
+
+XLA fuses an elementwise function with those that read its result, so that one *kernel* computes
+all of them without writing what is between. Kernels that do the same are compiled once, however
+often they are called: on a CPU, 180 functions ``exp(x / 2).sum()`` of separate arrays take 0.1 s,
+and 4 s if each divides by another number. So copies of a body cost little if nothing in them
+differs but what they read, and much if they read slices of one array, at other places each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+from jaxprgen._jax import Var
+from jaxprgen.ir.inner import holder_of
+from jaxprgen.ir.redundancy import literal_key
+from jaxprgen.passes.costs import Work, elements, is_fused, is_reduction, is_slow, work_of
+from jaxprgen.passes.repeats import Node, reads_a_block
+
+
+class Kernels:
+    """The kernels of a program, as far as its equations tell.
+
+    Parameters
+    ----------
+    nodes : sequence of Node
+        The nodes of the program, in order.
+    outputs : iterable of atoms
+        What the program returns.
+    """
+
+    def __init__(self, nodes: Sequence[Node], outputs: Iterable[Any]) -> None:
+        stored = _stored(nodes, outputs)
+        self._number: dict[Hashable, int] = {}
+        self._inside: dict[int, Work] = {}
+        self._kernel: dict[int, int] = {}
+        keys: dict[Any, int] = {}  # Of values that are fused with what reads them.
+
+        def operand(x: Any) -> Hashable:
+            if type(x) is not Var:
+                return literal_key(x)
+            return keys.get(x, ("stored", x.aval))
+
+        for node in nodes:
+            if not _fuses(node):
+                self._inside[id(node)] = inside = work_of(node.equations)
+                if inside.kernels:
+                    holder = holder_of(node.eqn)
+                    is_call = holder is not None and holder.only_runs
+                    known = (node.kind, *map(operand, node.operands)) if is_call else id(node)
+                    self._kernel[id(node)] = self._key(known)
+                continue
+            what = [operand(x) for x in node.operands]
+            if node.terms:
+                what.append(tuple(term.sign for term in node.terms))
+            elif reads_a_block(node.eqn):
+                what.append(node.eqn.params["start_indices"])
+            key = self._key((node.kind, *what))
+            if node.outvars[0] not in stored:
+                keys[node.outvars[0]] = key
+            elif not _is_view(node):
+                self._kernel[id(node)] = key
+
+    def _key(self, what: Hashable) -> int:
+        return self._number.setdefault(what, len(self._number))
+
+    def is_stored(self, node: Node) -> bool:
+        """Return whether a kernel ends with a node, rather than to be fused with what reads it."""
+        return id(node) in self._kernel
+
+    def work(self, nodes: Iterable[Node]) -> Work:
+        """Return the work to compile nodes: alike kernels count once."""
+        kernels: dict[int, float] = {}
+        equations = 0
+        for node in nodes:
+            inside = self._inside.get(id(node), Work(1, len(node.equations)))
+            equations += inside.equations
+            key = self._kernel.get(id(node))
+            if key is not None:
+                kernels[key] = inside.kernels
+        return Work(sum(kernels.values()), equations)
+
+
+def _fuses(node: Node) -> bool:
+    """Return whether XLA may fuse a node with what makes its operands."""
+    eqn = node.eqn
+    return bool(node.terms) or is_fused(eqn) or is_reduction(eqn) or eqn.primitive.name in _MOVING
+
+
+def _is_view(node: Node) -> bool:
+    """Return whether a node's result is its operand's memory with another shape."""
+    eqn = node.eqn
+    if eqn.primitive.name not in _RESHAPING:
+        return False
+    return elements(eqn.invars[0]) == elements(eqn.outvars[0])
+
+
+def _is_costly(eqn: Any) -> bool:
+    """Return whether XLA computes an elementwise function once rather than in several kernels."""
+    return is_slow(eqn) or eqn.primitive.name in ("div", "rem", "sqrt", "rsqrt")
+
+
+def _stored(nodes: Sequence[Node], outputs: Iterable[Any]) -> set[Any]:
+    """Return the variables whose values are written to memory.
+
+    Others are computed again in each kernel that needs them, if they are cheap and the kernels few.
+    """
+    stored = {x for x in outputs if type(x) is Var}
+    needed: dict[Any, frozenset[Any]] = {}  # The results of the kernels that need a value.
+    nowhere = frozenset[Any]()
+    for node in reversed(nodes):
+        if not _fuses(node):
+            stored.update(x for x in node.operands if type(x) is Var)
+            continue
+        v, is_view = node.outvars[0], _is_view(node)
+        own = needed.pop(v, nowhere)
+        if is_reduction(node.eqn) or len(own) > (1 if _is_costly(node.eqn) else _FEW):
+            stored.add(v)
+        if v in stored:
+            own = frozenset([v])
+        for x in node.operands:
+            if type(x) is not Var:
+                continue
+            if v in stored and is_view:
+                stored.add(x)
+            else:
+                needed[x] = needed.get(x, nowhere) | own
+    return stored
+
+
+_FEW = 8
+"""In more kernels than this, nothing is computed again."""
+_MOVING = frozenset({"concatenate", "gather", "dynamic_slice", "dynamic_update_slice"})
+_RESHAPING = frozenset({"reshape", "squeeze", "broadcast_in_dim"})

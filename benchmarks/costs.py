@@ -37,16 +37,10 @@ def measured(f: Callable[..., Any], *args: Any) -> tuple[float, float]:
     return compiling, min(calls)
 
 
-def elementwise(n: int) -> Callable[..., Any]:
-    """Return a recurrence of ``n`` steps of three equations each, written out."""
-
-    def f(x: Any) -> Any:
-        h = x[0]
-        for i in range(n):
-            h = jnp.tanh(0.5 * h + x[i])
-        return h
-
-    return f
+def sums(n: int, makes_alike: bool) -> Callable[..., Any]:
+    """Return ``n`` sums of functions of matrices, which are alike or differ in a number."""
+    numbers = [0.5 if makes_alike else 0.01 * i for i in range(n)]
+    return lambda xs: [jnp.exp(c * x).sum() for c, x in zip(numbers, xs, strict=True)]
 
 
 def recurrent(n: int) -> Callable[..., Any]:
@@ -86,11 +80,13 @@ def beside(outside: Callable[..., Any]) -> Callable[..., Any]:
 
 def constants() -> dict[str, float]:
     """Measure all constants."""
-    w, v, x = normal(16, 16), normal(16), normal(400)
-    few, many = (measured(elementwise(n), x) for n in (100, 400))
+    w, v = normal(16, 16), normal(16)
+    matrices = [normal(8, 8) for _ in range(400)]
+    few, many = (measured(sums(n, makes_alike=True), matrices[:n])[0] for n in (100, 400))
+    one, different = (measured(sums(n, makes_alike=False), matrices[:n])[0] for n in (20, 60))
     fewer, more = (measured(recurrent(n), w, v) for n in (20, 60))
     short, long = (measured(looped(n), w, v) for n in (1_000, 11_000))
-    plain = [measured(lambda x, n=n: jax.lax.fori_loop(0, n, lambda i, h: h + x, x), x[0])
+    plain = [measured(lambda x, n=n: jax.lax.fori_loop(0, n, lambda i, h: h + x, x), v[0])
              for n in (1_000, 101_000)]  # fmt: skip
     pieces = [normal(4096) for _ in range(100)]
     joined = measured(lambda xs: jnp.concatenate(xs), pieces)
@@ -109,9 +105,9 @@ def constants() -> dict[str, float]:
     products = measured(lambda a, b: a @ b, large, large)[1]
     tiny = [measured(g(lambda w, x: x + 1), cheap, normal(400, 6))[1] for g in (stepped, beside)]
     return {
-        "compile_kernel": (more[0] - fewer[0]) / 40,
-        "compile_fused": few[0] / 300,
-        "compile_pair": (many[0] - 4 * few[0]) / (1200**2 - 4 * 300**2),
+        "compile_kernel": (different - one) / 40,
+        "compile_equation": few / 300,
+        "compile_pair": (many - 4 * few) / (1200**2 - 4 * 300**2),
         "kernel": (more[1] - fewer[1]) / 40 - (long[1] - short[1]) / 10_000,
         "step": (plain[1][1] - plain[0][1]) / 100_000,
         "byte_in": (joined[1] - untouched[1]) / (100 * 4096 * 8),

@@ -34,7 +34,8 @@ Each module and the modules of this package that it needs:
 - `copies`: copies of one body, and the proof that they are (`repeats`).
 - `recurrences`: find the steps of recurrences among them (`copies`).
 - `repeat_notes`: what these passes found, for those who listen (no other module).
-- `choices`: choose which of them stay as they are written (`copies`, `costs`, `recurrences`).
+- `kernels`: what XLA compiles, and what of it only once (`costs`, `repeats`).
+- `choices`: choose which of them stay as they are written (`copies`, `kernels`, `recurrences`).
 - `packs`, `packing`: write a program with rows and loops in their place (`batching`,
   `copies`, `inlining`, `unbatching`).
 - `repetitions`: `VmapRepeats` and `ScanRepeats` batch and loop what a program repeats (`packing`,

@@ -175,6 +175,8 @@ class Prices:
         The program.
     colouring : Colouring
         Its nodes.
+    kernels : Kernels
+        Its kernels.
     groups : mapping of int to Copies
         The nodes that can be batched, by their colours.
     looped : collection of int
@@ -194,13 +196,14 @@ class Prices:
         self,
         jaxpr: Jaxpr,
         colouring: Colouring,
+        kernels: Kernels,
         groups: Mapping[int, Copies],
         looped: Collection[int],
         model: CostModel,
     ) -> None:
         self._model = model
         self._colouring = colouring
-        self._kernels = Kernels(colouring.nodes, jaxpr.outvars)
+        self._kernels = kernels
         self._groups = groups
         self.prices: dict[int, Price] = {}
         self.beside_loops = price(model, 0, 0)

@@ -326,7 +326,11 @@ def is_slow(eqn: JaxprEqn) -> bool:
 def elements(x: Any) -> int:
     """Return the number of elements of an atom; 0 of types without a known shape."""
     shape = getattr(x.aval, "shape", ())
-    return int(np.prod(shape)) if all(isinstance(n, int | np.integer) for n in shape) else 0
+    return prod(map(int, shape)) if all(map(_is_known, shape)) else 0
+
+
+def _is_known(size: Any) -> bool:
+    return isinstance(size, (int, np.integer))
 
 
 _FACTORING = frozenset(

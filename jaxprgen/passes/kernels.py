@@ -44,12 +44,13 @@ class Kernels:
 
         for node in nodes:
             if not _fuses(node):
-                self._inside[id(node)] = inside = work_of(node.equations)
-                if inside.kernels:
-                    holder = holder_of(node.eqn)
-                    is_call = holder is not None and holder.only_runs
-                    known = (node.kind, *map(operand, node.operands)) if is_call else id(node)
-                    self._kernel[id(node)] = self._key(known)
+                inside, holder = work_of(node.equations), holder_of(node.eqn)
+                if holder is not None and holder.only_runs:
+                    self._kernel[id(node)] = self._key((node.kind, *map(operand, node.operands)))
+                    inside = inside._replace(kernels=max(inside.kernels, 1))
+                elif inside.kernels:
+                    self._kernel[id(node)] = self._key(id(node))
+                self._inside[id(node)] = inside
                 continue
             what = [operand(x) for x in node.operands]
             if node.terms:

@@ -25,6 +25,7 @@ from jaxprgen.passes.costs import CostModel
 from jaxprgen.passes.elimination import EliminateCommonSubexpressions
 from jaxprgen.passes.inlining import with_lone_calls_inlined
 from jaxprgen.passes.joins import with_joins_flattened
+from jaxprgen.passes.kernels import Kernels
 from jaxprgen.passes.meaning import Meaning, if_reassociated
 from jaxprgen.passes.packing import Loop, Pack, Packing, Single, Unit, WaitingError
 from jaxprgen.passes.recurrences import cuts, stages, steps_of
@@ -95,7 +96,11 @@ class _Repetitions:
         raise NotImplementedError
 
     def _emitted(
-        self, closed: ClosedJaxpr, colouring: Colouring, loops: Sequence[tuple[Copies, Kept]] = ()
+        self,
+        closed: ClosedJaxpr,
+        colouring: Colouring,
+        kernels: Kernels | None,
+        loops: Sequence[tuple[Copies, Kept]] = (),
     ) -> ClosedJaxpr:
         """Return the program with loops, and with packs of other alike nodes."""
         inside = {id(node) for steps, _ in loops for node in steps.nodes}
@@ -105,8 +110,8 @@ class _Repetitions:
         reasons = {key: self._why_not_packed(each) for key, each in copies.items()}
         copies = {key: each for key, each in copies.items() if not reasons[key]}
         weighed: Prices | None = None
-        if self.cost is not None:
-            weighed = Prices(closed.jaxpr, colouring, copies, inside, self.cost)
+        if self.cost is not None and kernels is not None:
+            weighed = Prices(closed.jaxpr, colouring, kernels, copies, inside, self.cost)
             each = weighed.prices.items()
             reasons |= {key: str(price) for key, price in each if not price.is_worth_it}
             copies = {key: each for key, each in copies.items() if not reasons[key]}
@@ -128,6 +133,9 @@ class _Repetitions:
         if len(units) == len(colouring.nodes):
             raise NotBatchableError(f"no {self.least} copies can be batched")
         return _written(closed, units, self.least)
+
+    def _kernels(self, closed: ClosedJaxpr, colouring: Colouring) -> Kernels | None:
+        return Kernels(colouring.nodes, closed.jaxpr.outvars) if self.cost is not None else None
 
     def _why_not_packed(self, copies: Copies) -> str:
         """Return why alike nodes cannot become one equation on rows; empty if they can."""
@@ -180,7 +188,7 @@ class VmapRepeats(_Repetitions):
         once = EliminateCommonSubexpressions()(closed)
         colouring = Colouring(once.jaxpr, self.reassociate)
         colouring.colour()
-        return self._emitted(once, colouring)
+        return self._emitted(once, colouring, self._kernels(once, colouring))
 
 
 @dataclass(frozen=True)
@@ -223,6 +231,7 @@ class ScanRepeats(_Repetitions):
             closed = copies(closed)  # Most recurrences run side by side.
         once = EliminateCommonSubexpressions()(closed)
         colouring = Colouring(once.jaxpr, self.reassociate, steps=True)
+        kernels = None
         reasons = [NotBatchableError(_NOT_FOUND)]
         for rounds in _ROUNDS:
             cut = cuts(colouring, rounds, self.least)
@@ -231,11 +240,12 @@ class ScanRepeats(_Repetitions):
             colouring.colour(cut)
             try:
                 loops = self._loops(once.jaxpr, colouring, cut)
+                kernels = kernels or self._kernels(once, colouring)
                 try:
-                    return self._emitted(once, colouring, loops)
+                    return self._emitted(once, colouring, kernels, loops)
                 except WaitingError:
                     colouring.tell_apart(stages(colouring, [steps for steps, _ in loops]))
-                    return self._emitted(once, colouring, loops)
+                    return self._emitted(once, colouring, kernels, loops)
             except NotBatchableError as error:
                 reasons.append(error)
         raise max(reasons, key=lambda error: error.repeated[1])

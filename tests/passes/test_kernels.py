@@ -1,0 +1,64 @@
+"""Which kernels XLA makes of a program, as the cost model takes it."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxprgen  # noqa: F401  # First: it makes Aesara importable.
+from jaxprgen.passes.kernels import Kernels
+from jaxprgen.passes.repeats import Colouring
+
+N = 6
+
+
+def work(f, *shapes):
+    """Return the work of a function of lists of arrays."""
+    args = [[np.ones(shape)] * N for shape in shapes]
+    jaxpr = jax.make_jaxpr(f)(*args).jaxpr
+    colouring = Colouring(jaxpr, reassociate=True)
+    colouring.colour()
+    return Kernels(colouring.nodes, jaxpr.outvars).work(colouring.nodes)
+
+
+@pytest.mark.parametrize(
+    ("f", "shapes", "kernels"),
+    [
+        (lambda xs: [jnp.exp(x / 2).sum() for x in xs], [(8, 8)], 1),
+        (lambda xs: [jnp.exp(x / (i + 2)).sum() for i, x in enumerate(xs)], [(8, 8)], N),
+        (lambda xs: [jnp.exp(xs[0][i]) for i in range(N)], [(8, 8)], N),
+        (lambda xs: [jnp.exp(x[0]) for x in xs], [(8, 8)], 1),
+        (lambda xs: sum(jnp.exp(x) * i for i, x in enumerate(xs)), [(8, 8)], 1),
+        # Sums are written to memory; then another kernel reads them.
+        (lambda xs: [x / x.sum() for x in xs], [(8, 8)], 2),
+        # What is slow is computed once for two kernels, and what is cheap in each of them.
+        (lambda xs: [(y * 2, y * 3) for y in map(jnp.exp, xs)], [(8, 8)], 3),
+        (lambda xs: [(y * 2, y * 3) for y in (x + 1 for x in xs)], [(8, 8)], 2),
+        # Reshaped memory needs no kernel.
+        (lambda xs: [x.reshape(4, 16) for x in xs], [(8, 8)], 0),
+        # Products of large matrices, and factors, are calls of a library.
+        (lambda xs, ys: [x @ y for x, y in zip(xs, ys, strict=True)], [(8, 8), (8, 8)], 0),
+        (lambda xs: [jax.lax.linalg.lu(x)[1] for x in xs], [(8, 8)], 0),
+        # Products of a matrix and a vector, and small ones, are compiled each.
+        (lambda xs, ys: [x @ y for x, y in zip(xs, ys, strict=True)], [(8, 8), (8,)], N / 2),
+        (lambda xs, ys: [x @ y for x, y in zip(xs, ys, strict=True)], [(3, 3), (3, 3)], N),
+        (lambda xs: [jax.lax.sort(x) for x in xs], [(8,)], N),
+        (lambda xs: [jax.jit(lambda x: jnp.sort(x))(x) for x in xs], [(8,)], 1),
+    ],
+)
+def test_alike_kernels_count_once(f, shapes, kernels):
+    assert work(f, *shapes).kernels == kernels
+
+
+def test_equations_count_each():
+    assert work(lambda xs: [jnp.exp(x / 2).sum() for x in xs], (8, 8)).equations == 3 * N
+
+
+def test_long_chains_are_not_computed_again_in_each_kernel():
+    def chain(xs):
+        (x, *_) = xs
+        for _ in range(20):
+            x = x * x + 1
+            yield x
+
+    assert work(lambda xs: [*chain(xs)], ()).kernels < 20

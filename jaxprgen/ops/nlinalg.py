@@ -32,12 +32,21 @@ def reals(ctx: RuleContext, *xs: Value) -> list[Value]:
     return inexact(*xs)
 
 
-def lower_function(function: Callable[..., Value | Sequence[Value]], *op_types: Key) -> None:
-    """Make a function of arrays of one inexact dtype the rule of Ops."""
+def lower_function(
+    function: Callable[..., Value | Sequence[Value]],
+    *op_types: Key,
+    ranked: bool = True,
+    **attributes: str,
+) -> None:
+    """Make a function of arrays of one inexact dtype the rule of Ops.
 
-    @lowers(*op_types)
+    ``attributes`` are the names of the Ops' attributes that the function takes by keyword.
+    """
+
+    @lowers(*op_types, ranked=ranked)
     def lower(ctx: RuleContext, *xs: Value) -> list[Value]:
-        found = function(*inexact(*xs))
+        options = {key: getattr(ctx.op, name) for key, name in attributes.items()}
+        found = function(*inexact(*xs), **options)
         return declared(ctx, *([found] if isinstance(found, Value) else found))
 
     lower.__name__ = lower.__qualname__ = f"lower_{function.__name__}"
@@ -46,6 +55,10 @@ def lower_function(function: Callable[..., Value | Sequence[Value]], *op_types: 
 
 lower_function(decompositions.eig, "tensor.Eig")
 lower_function(matrix.det, "tensor.Det")
+lower_function(matrix.pseudoinverse, "tensor.MatrixPinv", is_hermitian="hermitian")
+lower_function(matrix.tensorinv, "tensor.TensorInv", count="ind")
+# Aesara declares its results as matrices, as those of `Lstsq`; they may have other ranks.
+lower_function(systems.tensorsolve, "tensor.TensorSolve", ranked=False, axes="axes")
 
 
 def require_regular(ctx: RuleContext, condition: Callable[[], Value]) -> None:
@@ -60,13 +73,6 @@ def lower_inverse(ctx: RuleContext, x: Value) -> list[Value]:
     inverse = matrix.inverse(x)
     require_regular(ctx, lambda: matrix.is_regular(x))
     return declared(ctx, inverse)
-
-
-@lowers("tensor.MatrixPinv")
-def lower_pinv(ctx: RuleContext, x: Value) -> list[Value]:
-    """Return the pseudoinverse of a matrix."""
-    (x,) = inexact(x)
-    return declared(ctx, matrix.pseudoinverse(x, is_hermitian=bool(ctx.op.hermitian)))
 
 
 @lowers("tensor.Eigh")
@@ -110,25 +116,8 @@ def svd_of(ctx: RuleContext, x: Value) -> list[Value]:
     return declared(ctx, *decompositions.svd(x, full_matrices=bool(ctx.op.full_matrices)))
 
 
-@lowers("tensor.TensorInv")
-def lower_tensorinv(ctx: RuleContext, a: Value) -> list[Value]:
-    """Return the inverse of a tensor as a map from its last to its first axes."""
-    (a,) = inexact(a)
-    return declared(ctx, matrix.tensorinv(a, ctx.op.ind))
-
-
-# Aesara declares their results as matrices; they return arrays of other ranks too.
-
-
 @lowers("tensor.Lstsq", ranked=False)
 def lower_lstsq(ctx: RuleContext, x: Value, y: Value, rcond: Value) -> list[Value]:
     """Solve least squares; if the rank is deficient, residuals are NaN, and absent in Aesara."""
     x, y = reals(ctx, x, y)
     return declared(ctx, *systems.lstsq(x, y, rcond))
-
-
-@lowers("tensor.TensorSolve", ranked=False)
-def lower_tensorsolve(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
-    """Solve a system of linear equations whose unknowns form a tensor."""
-    a, y = inexact(a, y)
-    return declared(ctx, systems.tensorsolve(a, y, ctx.op.axes))

@@ -16,6 +16,7 @@ from jaxprgen.lowering.registry import lowers
 from jaxprgen.ops.nlinalg import declared, lower_function, reals, require_regular
 
 lower_function(matrix.expm, "tensor.Expm")
+lower_function(lambda a, g: matrix.expm_derivative(transpose(a, (1, 0)), g), "tensor.ExpmGrad")
 lower_function(matrix.solve_continuous_lyapunov, "tensor.SolveContinuousLyapunov")
 lower_function(matrix.solve_discrete_lyapunov, "tensor.BilinearSolveDiscreteLyapunov")
 lower_function(matrix.solve_sylvester, "tensor.TRSYL", "tensor.SolveSylvester")
@@ -108,10 +109,3 @@ def lower_eigvalsh_grad(ctx: RuleContext, a: Value, metric: Value, gw: Value) ->
     w, v = decompositions.generalized_eigh(a, metric, lower=lower)
     gradients = matrix.generalized_eigvalsh_cotangents(w, v, gw)
     return declared(ctx, *(decompositions.onto_triangle(g, lower=lower) for g in gradients))
-
-
-@lowers("tensor.ExpmGrad")
-def lower_expm_grad(ctx: RuleContext, a: Value, g: Value) -> list[Value]:
-    """Return the gradient of `Expm`: its derivative at the transposed matrix."""
-    a, g = inexact(a, g)
-    return declared(ctx, matrix.expm_derivative(transpose(a, (1, 0)), g))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,15 @@ from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
 
-@lowers("typed_list.MakeList", folds=False)
-def lower_make_list(ctx: RuleContext, *items: Any) -> list[list[Any]]:
-    """Return a list of the items."""
-    return [list(items)]
+def _lower_made(make: Callable[..., list[Any]], op_type: str) -> None:
+    """Make a function of lists and items, which returns a list, the rule of an Op."""
+    lowers(op_type, folds=False)(lambda ctx, *operands: [make(*operands)])
+
+
+_lower_made(lambda *items: list(items), "typed_list.MakeList")
+_lower_made(lambda items, item: [*items, item], "typed_list.Append")
+_lower_made(operator.add, "typed_list.Extend")
+_lower_made(lambda items: items[::-1], "typed_list.Reverse")
 
 
 @lowers("typed_list.GetItem", folds=False)
@@ -38,29 +43,11 @@ def lower_get_item(ctx: RuleContext, items: list[Any], index: Any) -> list[Any]:
         ) from None
 
 
-@lowers("typed_list.Append", folds=False)
-def lower_append(ctx: RuleContext, items: list[Any], item: Any) -> list[list[Any]]:
-    """Return the list with an item appended."""
-    return [[*items, item]]
-
-
-@lowers("typed_list.Extend", folds=False)
-def lower_extend(ctx: RuleContext, items: list[Any], more: list[Any]) -> list[list[Any]]:
-    """Return the list with another one appended."""
-    return [items + more]
-
-
 @lowers("typed_list.Insert", folds=False)
 def lower_insert(ctx: RuleContext, items: list[Any], index: Value, item: Any) -> list[list[Any]]:
     """Return the list with an item inserted before the one at a static index."""
     where = ctx.static_int(1)
     return [[*items[:where], item, *items[where:]]]
-
-
-@lowers("typed_list.Reverse", folds=False)
-def lower_reverse(ctx: RuleContext, items: list[Any]) -> list[list[Any]]:
-    """Return the list in reverse order."""
-    return [items[::-1]]
 
 
 @lowers("typed_list.Length", folds=False, shape_only=(0,))

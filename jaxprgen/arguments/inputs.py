@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import keyword
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -47,10 +47,18 @@ def signature(names: Sequence[str], defaults: Mapping[int, Any] | None = None) -
         name = re.sub(r"\W", "_", given)
         usable = name.isidentifier() and not keyword.iskeyword(name) and name not in taken
         usable = usable and not given.startswith("<")  # As `name_of` writes unnamed variables.
-        taken[name if usable else f"argument_{i}"] = None
+        taken[name if usable else free_name(f"argument_{i}", taken)] = None
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     defaults = defaults or {}
     first = min(defaults, default=len(names))
     given = [defaults.get(i) if i >= first else inspect.Parameter.empty for i in range(len(names))]
     parameters = zip(taken, given, strict=True)
     return inspect.Signature([inspect.Parameter(n, kind, default=x) for n, x in parameters])
+
+
+def free_name(name: str, taken: Container[str], number: int = 1) -> str:
+    """Return a name that is not taken: this one, or it with the first free number from one on."""
+    free = name
+    while free in taken:
+        free, number = f"{name}_{number}", number + 1
+    return free

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 
 from jaxprgen import _jax
+from jaxprgen.arguments.inputs import free_name
 from jaxprgen.arguments.specs import parse_sizes
 from jaxprgen.errors import ArgumentTypeError, ExportError, UnknownNameError
 from jaxprgen.export.archive import write
@@ -178,7 +179,4 @@ def _batch_size(specs: Sequence[Any]) -> Any:
     """Return a symbolic size that differs from all others."""
     scope = _jax.symbolic_scope([x.shape for x in specs])
     taken = {name for x in specs for n in x.shape for name in _jax.symbols_of(n)}
-    name = "batch"
-    while name in taken:
-        name += "_"
-    return parse_sizes(name, scope)[0]
+    return parse_sizes(free_name("batch", taken), scope)[0]

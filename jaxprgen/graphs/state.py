@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from jaxprgen.arguments.inputs import free_name
 from jaxprgen.arguments.shardings import PortableSharding
 from jaxprgen.errors import InvalidGraphError
 from jaxprgen.graphs.inner_updates import (
@@ -153,8 +154,7 @@ def names_of(variables: Sequence[Variable]) -> list[str]:
     """Return distinct names of variables, numbered where one is missing or taken."""
     found: dict[str, None] = {}  # An ordered set.
     for i, variable in enumerate(variables):
-        name = variable.name or f"shared_{i}"
-        found[name if name not in found else f"{name}_{i}"] = None
+        found[free_name(variable.name or f"shared_{i}", found, i)] = None
     return list(found)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen._jax import Jaxpr
 from jaxprgen.arguments.accept import accept_each
-from jaxprgen.arguments.inputs import Input
+from jaxprgen.arguments.inputs import Input, free_name
 from jaxprgen.arguments.specs import in_scope, parse_type, scope_with
 from jaxprgen.emit.sizes import asserted
 from jaxprgen.errors import ArgumentTypeError, ExportError
@@ -185,8 +185,5 @@ def named_apart(names: Sequence[str]) -> list[str]:
     """Return names that all differ, by numbers after those that are taken."""
     taken: dict[str, None] = {}
     for name in names:
-        free, i = name, 1
-        while free in taken:
-            free, i = f"{name}_{i}", i + 1
-        taken[free] = None
+        taken[free_name(name, taken)] = None
     return list(taken)

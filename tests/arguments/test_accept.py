@@ -584,11 +584,19 @@ def test_wrong_names_are_refused(args, named, text):
     assert str(caught.value) == text
 
 
-def test_inputs_without_usable_names_are_named_by_position():
-    x, y, z = at.dscalar(), at.dscalar("lambda"), at.dscalar("y[0]")
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ((None, "lambda", "y[0]"), ["argument_0", "argument_1", "y_0_"]),
+        (("x", "x", "argument_1"), ["x", "argument_1", "argument_2"]),
+        (("argument_1", None, "argument_1_1"), ["argument_1", "argument_1_1", "argument_2"]),
+    ],
+)
+def test_inputs_without_usable_names_are_named_by_position(given, names):
+    x, y, z = map(at.dscalar, given)
     f = jaxprgen.compile([x, y, z], x + 2 * y + 3 * z)
-    assert list(inspect.signature(f).parameters) == ["argument_0", "argument_1", "y_0_"]
-    assert f(y_0_=3.0, argument_0=1.0, argument_1=2.0) == 14
+    assert list(inspect.signature(f).parameters) == names
+    assert f(**{names[2]: 3.0, names[0]: 1.0, names[1]: 2.0}) == 14
 
 
 def test_inputs_that_nothing_reads_are_asked_for_nonetheless():

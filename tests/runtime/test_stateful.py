@@ -176,6 +176,13 @@ def test_the_pure_form_changes_nothing_and_is_transformed():
     )
 
 
+def test_shared_variables_of_one_name_are_numbered():
+    values = [aesara.shared(float(i), name=name) for i, name in enumerate(("a", "a_2", "a"))]
+    f = jaxprgen.function([], sum(values))
+    assert f.state() == {"a": 0, "a_2": 1, "a_3": 2}
+    assert f() == 3
+
+
 def test_the_stateful_form_under_a_transform():
     total = counter()
     f = jaxprgen.function([x], total, updates={total: total + x}, name="step")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -35,6 +35,7 @@ def in_order(
     args: Sequence[Any],
     named: Mapping[str, Any],
     defaults: Mapping[str, Any] | None = None,
+    hint: Callable[[], str] = lambda: "",
 ) -> Sequence[Any]:
     """Return the arguments of a call in the order of the inputs.
 
@@ -48,14 +49,19 @@ def in_order(
         The arguments by position and by name.
     defaults
         Values of inputs that the call need not give, by name.
+    hint
+        Returns what the error of a wrong number of arguments says in the end.
 
     Raises
     ------
     ArgumentCountError
-        An input has no value or two, or a name is not that of an input.
+        An input has no value or two, there are more values than inputs, or a name is not that of an
+        input.
     """
     if len(args) > len(names) or not (named or defaults):
-        return args  # Their number is judged together with their types.
+        if len(args) != len(names):
+            raise wrong_count(str(function), len(names), len(args), hint())
+        return args
     by_position = dict(zip(names, args, strict=False))
     given = {**(defaults or {}), **by_position, **named}
     for name in [*named, *names]:

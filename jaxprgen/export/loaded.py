@@ -10,7 +10,7 @@ import jax
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen.arguments.accept import accept_each, are_arrays, in_order, wrong_count
+from jaxprgen.arguments.accept import accept_each, are_arrays, in_order
 from jaxprgen.arguments.inputs import Input, signature
 from jaxprgen.arguments.specs import require_sizes, sizes_text
 from jaxprgen.errors import ArgumentCountError, ArgumentTypeError
@@ -211,10 +211,7 @@ class LoadedFunction:
                     f"{written} takes no {name!r}: its value decides a shape, and was fixed to "
                     f"{self._parts.fixed[name]} when the function was saved."
                 )
-        args = in_order(written, names, args, named)
-        if len(args) != len(names):
-            raise wrong_count(written, len(names), len(args))
-        return args
+        return in_order(written, names, args, named)
 
     def _accepted(self, args: Sequence[Any]) -> list[Any]:
         """Return the arguments as the program takes them, or raise how they do not fit."""

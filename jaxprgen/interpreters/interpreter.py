@@ -14,8 +14,8 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
+from jaxprgen.arguments.accept import wrong_count
 from jaxprgen.errors import (
-    ArgumentCountError,
     DuplicateRuleError,
     InterpretationError,
     JaxprGenError,
@@ -444,9 +444,7 @@ class Interpreter:
 
     def _run(self, closed: ClosedJaxpr, *args: Any) -> list[Any]:
         if len(args) != len(closed.in_avals):
-            raise ArgumentCountError(
-                f"The jaxpr takes {len(closed.in_avals)} argument(s), but {len(args)} were given."
-            )
+            raise wrong_count("The jaxpr", len(closed.in_avals), len(args))
         rules = {**self._programs, **self._rules}
         evaluator = _RuleEvaluator(self.name, self.domain, rules, self._default, closed)
         pairs = zip(args, closed.in_avals, strict=True)

@@ -11,7 +11,7 @@ import jax
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr
-from jaxprgen.arguments.accept import accept_each, are_arrays, are_concrete, in_order, wrong_count
+from jaxprgen.arguments.accept import accept_each, are_arrays, are_concrete, in_order
 from jaxprgen.arguments.inputs import Input, signature
 from jaxprgen.arguments.shardings import placed
 from jaxprgen.arguments.sparse import PARTS, opened
@@ -129,7 +129,7 @@ class CompiledFunction:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run on arguments, or record the program in a trace if one of them is a tracer."""
-        return self.run(self._in_order(args, named) if named else args)
+        return self.run(self._counted(args, named) if named else args)
 
     def run(self, args: Sequence[Any], into: list[Any] | None = None) -> Any:
         """Call the function with its inputs in order; ``into`` is that of `Dispatch`."""
@@ -351,15 +351,9 @@ class CompiledFunction:
 
     def _counted(self, args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
         """Return the arguments in the order of the inputs, or raise that their number is wrong."""
-        names, args = self._names, self._in_order(args, named)
-        if len(args) != len(names):
-            function = f"{self.__name__}({', '.join(names)})"
-            raise wrong_count(function, len(names), len(args), self._hint(args))
-        return args
-
-    def _in_order(self, args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
         names = list(self.__signature__.parameters)
-        return in_order(f"{self.__name__}({', '.join(names)})", names, args, named)
+        written = f"{self.__name__}({', '.join(names)})"
+        return in_order(written, names, args, named, hint=lambda: self._hint(args))
 
     def _hint(self, args: Sequence[Any]) -> str:
         """Return what may be wrong with the number of arguments: the key, or all are in one."""

@@ -11,7 +11,7 @@ from typing import Any
 from jax.sharding import NamedSharding
 
 from jaxprgen import _jax
-from jaxprgen.arguments.accept import are_concrete, in_order, wrong_count
+from jaxprgen.arguments.accept import are_concrete, in_order
 from jaxprgen.arguments.inputs import KEY, signature
 from jaxprgen.errors import StateError
 from jaxprgen.graphs.cells import Cell, cell_of, write_all
@@ -275,7 +275,4 @@ class StatefulFunction(StatefulProgram):
         return self._rebuild(outputs), new
 
     def _arguments(self, args: Sequence[Any], named: dict[str, Any]) -> Sequence[Any]:
-        operands = in_order(self, self._names, args, named, self._defaults)
-        if len(operands) != len(self._names):
-            raise wrong_count(repr(self), len(self._names), len(operands))
-        return operands
+        return in_order(self, self._names, args, named, self._defaults)

@@ -243,7 +243,7 @@ def test_programs_and_compiled_functions_are_interpreted():
         (found,) = interpreter(closed)(x)
         assert_alike(found, compiled(x), 1e-14)
     assert lines(ArgumentCountError, traced(closed), x, x) == [
-        "The jaxpr takes 1 argument(s), but 2 were given."
+        "The jaxpr takes 1 argument, but 2 were given."
     ]
 
 

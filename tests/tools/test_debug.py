@@ -512,7 +512,7 @@ def test_programs_can_be_debugged():
         np.testing.assert_array_equal(ours, theirs)
     assert [what for what, _ in found(closed, -ONES)] == ["nan"]
     assert message(errors.ArgumentCountError, debug(closed)) == [
-        "The jaxpr takes 1 argument(s), but 0 were given."
+        "The jaxpr takes 1 argument, but 0 were given."
     ]
 
 

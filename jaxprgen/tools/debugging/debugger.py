@@ -9,7 +9,8 @@ import jax
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Frame
-from jaxprgen.errors import ArgumentCountError, ArgumentTypeError, UnknownNameError
+from jaxprgen.arguments.accept import wrong_count
+from jaxprgen.errors import ArgumentTypeError, UnknownNameError
 from jaxprgen.ir.evaluate import outcome
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.runtime.observe import Observable
@@ -166,9 +167,7 @@ def _debuggee(f: Any, args: Sequence[Any], named: Mapping[str, Any]) -> Debuggee
         return Debuggee(seen.closed_jaxpr, f.accepted(args, named), f.arranged, *graph)
     if isinstance(f, ClosedJaxpr):
         if named or len(args) != len(f.in_avals):
-            raise ArgumentCountError(
-                f"The jaxpr takes {len(f.in_avals)} argument(s), but {len(args)} were given."
-            )
+            raise wrong_count("The jaxpr", len(f.in_avals), len(args))
         return Debuggee(f, args, list)
     closed, shapes = jax.make_jaxpr(f, return_shape=True)(*args, **named)
     structure = jax.tree.structure(shapes)

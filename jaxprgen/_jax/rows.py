@@ -53,22 +53,12 @@ def _lower_split(ctx: Any, x: Any) -> Sequence[Any]:
 
 
 def _transpose_join(cotangent: Any, *rows: Any) -> Sequence[Any]:
-    if type(cotangent) is _ad.Zero:
-        return [_ad.Zero(x.aval) if _ad.is_undefined_primal(x) else None for x in rows]
     found = split_rows_p.bind(cotangent)
     return [c if _ad.is_undefined_primal(x) else None for x, c in zip(rows, found, strict=True)]
 
 
 def _transpose_split(cotangents: Any, _: Any) -> Sequence[Any]:
     return [join_rows_p.bind(*map(_ad.instantiate_zeros, cotangents))]
-
-
-def _differentiated_join(rows: Any, tangents: Any) -> tuple[Any, Any]:
-    return join_rows_p.bind(*rows), join_rows_p.bind(*map(_ad.instantiate_zeros, tangents))
-
-
-def _differentiated_split(operands: Any, tangents: Any) -> tuple[Any, Any]:
-    return split_rows_p.bind(*operands), split_rows_p.bind(*tangents)
 
 
 def _batched_join(rows: Sequence[Any], axes: Sequence[Any]) -> tuple[Any, int]:
@@ -88,28 +78,13 @@ def _batched_split(operands: Sequence[Any], axes: Sequence[int]) -> tuple[Any, S
     return found, [1] * len(found)
 
 
-def _define(primitive: Any, type_of: Any, jvp: Any, transpose: Any, batch: Any, lower: Any) -> None:
+def _define(primitive: Any, type_of: Any, transpose: Any, batch: Any, lower: Any) -> None:
     primitive.def_impl(lambda *xs: _dispatch.apply_primitive(primitive, *xs))
     primitive.def_abstract_eval(type_of)
-    _ad.primitive_jvps[primitive] = jvp
-    _ad.primitive_transposes[primitive] = transpose
+    _ad.deflinear2(primitive, transpose)
     _batching.primitive_batchers[primitive] = batch
     _mlir.register_lowering(primitive, lower)
 
 
-_define(
-    join_rows_p,
-    _joined_type,
-    _differentiated_join,
-    _transpose_join,
-    _batched_join,
-    _lower_join,
-)
-_define(
-    split_rows_p,
-    _row_types,
-    _differentiated_split,
-    _transpose_split,
-    _batched_split,
-    _lower_split,
-)
+_define(join_rows_p, _joined_type, _transpose_join, _batched_join, _lower_join)
+_define(split_rows_p, _row_types, _transpose_split, _batched_split, _lower_split)

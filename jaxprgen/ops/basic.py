@@ -22,12 +22,6 @@ from jaxprgen.ops.changing_sizes import sizes_of
 from jaxprgen.ops.sizes import takes_axis
 
 
-@lowers("tensor.TensorFromScalar", "tensor.ScalarFromTensor", folds=False)
-def lower_scalar_conversion(ctx: RuleContext, x: Value) -> Value:
-    """Return the operand: a scalar is an array without axes."""
-    return x
-
-
 @lowers("link.JAXShapeTuple", folds=False)  # Its own implementation fails.
 @lowers("tensor.MakeVector")
 def lower_make_vector(ctx: RuleContext, *xs: Value) -> Value:

@@ -19,6 +19,7 @@ from jaxprgen.errors import PositionOutOfBoundsError, ShapeMismatchError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 from jaxprgen.ops.advanced_subtensor import SIZED
+from jaxprgen.ops.sizes import takes_axis
 
 _CUMULATIVE = {"add": reduce.cumsum, "mul": reduce.cumprod}
 
@@ -150,15 +151,19 @@ def lower_bartlett(ctx: RuleContext, length: Value) -> Any:
 
 
 @lowers("tensor.SortOp")
-def lower_sort(ctx: RuleContext, x: Value, _: Value) -> Value:
+def lower_sort(ctx: RuleContext, x: Value, *_: Value) -> Value:
     """Return the elements sorted along a static axis."""
-    return so.sort(x, sh.axis_of(ctx.static_int(1), x.ndim))
+    return so.sort(x, _axis_of_order(ctx, x))
 
 
 @lowers("tensor.ArgSortOp")
-def lower_argsort(ctx: RuleContext, x: Value, _: Value) -> Value:
+def lower_argsort(ctx: RuleContext, x: Value, *_: Value) -> Value:
     """Return the positions that sort, by a stable sort for every ``kind``."""
-    return so.argsort(x, sh.axis_of(ctx.static_int(1), x.ndim))
+    return so.argsort(x, _axis_of_order(ctx, x))
+
+
+def _axis_of_order(ctx: RuleContext, x: Value) -> int:
+    return sh.axis_of(ctx.static_int(1) if takes_axis(ctx.op) else ctx.op.axis, x.ndim)
 
 
 @lowers("tensor.TopKOp")

@@ -25,8 +25,13 @@ from jaxprgen.lowering.registry import lowers
 @lowers("compile.ViewOp", "compile.DeepCopyOp", "tensor.Unbroadcast", lazy=Deferred)
 @lowers("compile.ViewOp", "compile.DeepCopyOp", "tensor.Unbroadcast", folds=False)
 @lowers("compile.UpdatePlaceholder", "tensor.CpuContiguous", folds=False)
-def lower_identity(ctx: RuleContext, x: Any) -> Any:
-    """Return the operand: programs have no memory to share, and sizes decide how it broadcasts."""
+@lowers("tensor.TensorFromScalar", "tensor.ScalarFromTensor", folds=False)
+def lower_identity(ctx: RuleContext, x: Any, *_: Any) -> Any:
+    """Return the first operand.
+
+    Programs have no memory to share, sizes decide how an array broadcasts, and a scalar is an array
+    without axes.
+    """
     return x
 
 

@@ -76,9 +76,15 @@ def lower_inverse(ctx: RuleContext, x: Value) -> list[Value]:
 
 
 @lowers("tensor.Eigh")
-def lower_eigh(ctx: RuleContext, x: Value) -> list[Value]:
-    """Return eigenvalues and eigenvectors of a symmetric matrix, read from one triangle."""
-    return declared(ctx, *decompositions.eigh(*reals(ctx, x), lower=ctx.op.UPLO == "L"))
+def lower_eigh(ctx: RuleContext, x: Value, *metric: Value) -> list[Value]:
+    """Return eigenvalues and eigenvectors of a symmetric matrix, or of a pair of matrices.
+
+    They are read from one triangle.
+    """
+    op = ctx.op
+    lower = bool(op.lower) if hasattr(op, "lower") else op.UPLO == "L"
+    solve = decompositions.generalized_eigh if metric else decompositions.eigh
+    return declared(ctx, *solve(*reals(ctx, x, *metric), lower=lower))
 
 
 @lowers("tensor.EighGrad")

@@ -1,12 +1,10 @@
-"""Rules for PyTensor's Ops on shapes, for reductions and for convolutions of signals."""
+"""Rules for PyTensor's Ops on shapes, and for convolutions of signals."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from jaxprgen.emit import shape as sh
-from jaxprgen.emit import sort as so
 from jaxprgen.emit.convolution import ConvolutionGeometry, correlate
 from jaxprgen.emit.shape import expand_dims, squeeze
 from jaxprgen.emit.sizes import is_at_most
@@ -14,23 +12,13 @@ from jaxprgen.emit.values import Value
 from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
+from jaxprgen.ops.identity import lower_identity
 
-
-@lowers("pytensor.tensor.SortOp")
-def lower_sort(ctx: RuleContext, x: Value, *_: Value) -> Value:
-    """Return the elements sorted along an axis."""
-    return so.sort(x, _axis(ctx, x))
-
-
-@lowers("pytensor.tensor.ArgSortOp")
-def lower_argsort(ctx: RuleContext, x: Value, *_: Value) -> Value:
-    """Return the positions that sort, by a stable sort for every ``kind``."""
-    return so.argsort(x, _axis(ctx, x))
-
-
-def _axis(ctx: RuleContext, x: Value) -> int:
-    """Return the axis, which is an input in older versions of PyTensor."""
-    return sh.axis_of(ctx.op.axis if hasattr(ctx.op, "axis") else ctx.static_int(1), x.ndim)
+_MARKS = (
+    *("tensor.SpecifyAssumptions", "assumptions.SpecifyAssumptions"),
+    *("xtensor.XTensorFromTensor", "xtensor.TensorFromXTensor"),
+)
+lowers(*_MARKS, folds=False)(lower_identity)
 
 
 @lowers("tensor.JoinDims")
@@ -50,13 +38,6 @@ def lower_split_dims(ctx: RuleContext, x: Value, sizes: Value) -> Value:
     if -1 not in new and math.prod(new) != x.shape[axis]:
         raise ShapeMismatchError(f"An axis of size {x.shape[axis]} cannot be split into {new}.")
     return sh.reshape(x, (*x.shape[:axis], *new, *x.shape[axis + 1 :]))
-
-
-@lowers("tensor.SpecifyAssumptions", "assumptions.SpecifyAssumptions", folds=False)
-@lowers("xtensor.XTensorFromTensor", "xtensor.TensorFromXTensor", folds=False)
-def lower_identity(ctx: RuleContext, x: Value, *_: Any) -> Value:
-    """Return the operand."""
-    return x
 
 
 @lowers("tensor.Convolve1d", "tensor.Convolve2d")

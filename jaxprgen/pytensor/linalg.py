@@ -18,22 +18,13 @@ from jaxprgen.emit.windows import pad
 from jaxprgen.errors import UnsupportedOpError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
-from jaxprgen.ops.nlinalg import declared, lower_function, reals, svd_of
+from jaxprgen.ops.nlinalg import declared, lower_function, svd_of
 
 lower_function(matrix.slogdet, "tensor.SLogDet")
 lower_function(matrix.solve_discrete_riccati, "tensor.SolveDiscreteARE")
 lower_function(tridiagonal.factorize, "tensor.LUFactorTridiagonal")
 
 # --- Eigenvalues --------------------------------------------------------------------------
-
-
-@lowers("pytensor.tensor.Eigh")
-def lower_eigh(ctx: RuleContext, x: Value, *metric: Value) -> list[Value]:
-    """Return eigenvalues and eigenvectors of a symmetric matrix, or of a pair of them."""
-    op = ctx.op
-    lower = bool(op.lower) if hasattr(op, "lower") else op.UPLO == "L"
-    solve = decompositions.generalized_eigh if metric else decompositions.eigh
-    return declared(ctx, *solve(*reals(ctx, x, *metric), lower=lower))
 
 
 @lowers("pytensor.tensor.SVD")

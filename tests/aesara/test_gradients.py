@@ -22,7 +22,7 @@ with warnings.catch_warnings():
     binary_crossentropy = importlib.import_module("aesara.tensor.nnet").binary_crossentropy
 
 
-@examples(1)
+@examples(1, quick=0.5)
 @given(guarded.expressions(leaves=8))
 def test_gradients_are_numbers(expression):
     assert_law("aesara", expression)

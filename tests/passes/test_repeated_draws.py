@@ -47,7 +47,7 @@ FORMS += [(from_folded_keys, False), (from_split_keys, False)]
 def test_draws_of_jax(draw, form, partitionable):
     counts = []
     with jax.threefry_partitionable(partitionable):
-        for n in (24, 16):
+        for n in (16, 12):
             function = form(DRAWS[draw], n)
             program = jax.make_jaxpr(lambda key, f=function: jnp.stack(f(key)))(jax.random.key(0))
             changed = VmapRepeats(reassociate=True)(program)
@@ -69,7 +69,7 @@ def test_draws_of_aesara(name):
         return aesara.tensor.stack([getattr(stream, name)(*arguments[name]) for _ in range(n)])
 
     counts = []
-    for n in (48, 32):
+    for n in (32, 24):
         f, g = (jaxprgen.compile([], draws(n), passes=passes) for passes in ((), DEFAULT))
         key = jax.random.key(3)
         counts.append(count_equations(g.jaxpr(key)))

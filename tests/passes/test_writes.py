@@ -114,7 +114,7 @@ def value_and_gradient(function):
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 def test_equations_do_not_grow_with_the_pieces(function):
     counts = []
-    for n in (64, amount(quick=80, deep=512)):
+    for n in (amount(quick=24, deep=64), amount(quick=32, deep=512)):
         program = jax.make_jaxpr(value_and_gradient(function))(np.ones(n))
         counts.append(count_equations(Pipeline(DEFAULT)(program)))
     assert counts[0] == counts[1] < 150
@@ -122,7 +122,7 @@ def test_equations_do_not_grow_with_the_pieces(function):
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 def test_values_are_those_of_the_pieces(function):
-    x = rng.normal(size=40)
+    x = rng.normal(size=amount(quick=20, deep=40))
     with jax.enable_checks(True):
         ours = jaxprgen.transform(value_and_gradient(function), *DEFAULT)(x)
     with jax.disable_jit():  # Equation by equation: XLA would take seconds.
@@ -208,7 +208,7 @@ def random_writes(seed):
     return f
 
 
-@pytest.mark.parametrize("seed", range(amount(quick=4, deep=60)))
+@pytest.mark.parametrize("seed", range(amount(quick=3, deep=60)))
 def test_any_writes(seed):
     x = np.random.default_rng(seed).normal(size=30)
     f = random_writes(seed)

@@ -9,6 +9,8 @@ The abstract convolutions mean what Aesara's ``perform`` computes, with four exc
 - Volumes are never convolved by Fourier transforms, through which SciPy spreads NaN and rounding
   errors.
 - Half precision, for which SciPy has no convolution, is computed.
+
+The Ops by products of matrices, which Aesara implements in C alone, mean the same.
 """
 
 from __future__ import annotations
@@ -36,14 +38,14 @@ from jaxprgen.emit import index as ix
 from jaxprgen.emit.convolution import ConvolutionGeometry
 from jaxprgen.emit.pooling import SlidingWindow, unfold
 from jaxprgen.emit.shape import concatenate, reshape, slice_axis, transpose
-from jaxprgen.emit.sizes import require_at_least, require_equal, with_size
+from jaxprgen.emit.sizes import as_size, require_at_least, require_equal, with_size
 from jaxprgen.emit.values import BOOL, Value, full
 from jaxprgen.emit.windows import span
 from jaxprgen.errors import ShapeMismatchError, UnsupportedOpError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 
-# --- Convolutions for any back end --------------------------------------------------------
+# --- Convolutions -------------------------------------------------------------------------
 
 
 _OF_FILTER = {"valid": lambda n: 0, "half": lambda n: n // 2, "full": lambda n: n - 1}
@@ -71,29 +73,53 @@ def _in_common_dtype(ctx: RuleContext, x: Value, y: Value) -> tuple[Value, Value
     return x.astype(common), y.astype(common)
 
 
-@lowers(AbstractConv, folds=False)
-def lower_abstract_conv(ctx: RuleContext, x: Value, w: Value) -> Value:
+@lowers(AbstractConv, CorrMM, Corr3dMM, folds=False)
+def lower_convolution(ctx: RuleContext, x: Value, w: Value) -> Value:
     """Return the convolution or correlation of images with filters."""
     x, w = _in_common_dtype(ctx, x, w)
-    geometry = _geometry(ctx.op, w.shape[-ctx.op.convdim :])
+    geometry = _geometry(ctx.op, w.shape[2 - x.ndim :])
     return convolution.correlate(x, w, geometry).astype(ctx.dtype)
 
 
-@lowers(AbstractConv_gradWeights, folds=False)
-def lower_abstract_filter_gradient(ctx: RuleContext, x: Value, y: Value, sizes: Value) -> Value:
-    """Return the gradient with respect to filters of static sizes."""
+def _given_sizes(ctx: RuleContext) -> list[Size]:
+    """Return the sizes that a gradient takes: a vector, scalars, or none."""
+    rest = range(2, len(ctx.node.inputs))
+    return [as_size(n) for i in rest for n in np.atleast_1d(ctx.static(i))]
+
+
+@lowers(AbstractConv_gradWeights, CorrMM_gradWeights, Corr3dMMGradWeights, folds=False)
+def lower_filter_gradient(ctx: RuleContext, x: Value, y: Value, *_: Value) -> Value:
+    """Return the gradient with respect to filters of given sizes, or of the largest that fit."""
     x, y = _in_common_dtype(ctx, x, y)
-    known = ctx.static(2).tolist()
-    return convolution.filter_gradient(x, y, known, _geometry(ctx.op, known)).astype(ctx.dtype)
+    op = ctx.op
+    sizes = _given_sizes(ctx) or _filter_sizes(op, x.shape[2:], y.shape[2:])
+    return convolution.filter_gradient(x, y, sizes, _geometry(op, sizes)).astype(ctx.dtype)
 
 
-@lowers(AbstractConv_gradInputs, folds=False)
-def lower_abstract_image_gradient(ctx: RuleContext, w: Value, y: Value, sizes: Value) -> Value:
-    """Return the gradient with respect to images of static sizes."""
+def _filter_sizes(op: Any, sizes: Sequence[int], places: Sequence[int]) -> list[int]:
+    """Return the sizes of the largest filters that fit; a "half" border must have sizes given."""
+    steps = op.subsample, op.filter_dilation, _geometry(op, [1] * len(sizes)).padding
+    found: list[int] = []
+    for n, m, s, d, (low, high) in zip(sizes, places, *steps, strict=True):
+        last = span(m, s) - n if op.border_mode == "full" else low + n + high - span(m, s)
+        found.append(last // d + 1)
+    return found
+
+
+@lowers(AbstractConv_gradInputs, CorrMM_gradInputs, Corr3dMMGradInputs, folds=False)
+def lower_image_gradient(ctx: RuleContext, w: Value, y: Value, *_: Value) -> Value:
+    """Return the gradient with respect to images of given sizes, or of the smallest that fit."""
     w, y = _in_common_dtype(ctx, w, y)
-    geometry = _geometry(ctx.op, w.shape[-ctx.op.convdim :])
-    known = ctx.static(2).tolist()
-    return convolution.image_gradient(w, y, known, geometry).astype(ctx.dtype)
+    _, _, *places = y.shape
+    own = w.shape[-len(places) :]
+    geometry = _geometry(ctx.op, own)
+    sizes = _given_sizes(ctx) or [
+        span(m, s) + span(k, d) - 1 - low - high
+        for m, s, k, d, (low, high) in zip(
+            places, geometry.strides, own, geometry.dilation, geometry.padding, strict=True
+        )
+    ]
+    return convolution.image_gradient(w, y, sizes, geometry).astype(ctx.dtype)
 
 
 # --- Convolutions of one size -------------------------------------------------------------
@@ -144,57 +170,6 @@ def _spread(x: Value, logical: Sequence[int | None], *, first: bool) -> Value:
     index = [slice(start, None, step) for start, step in zip(starts, steps, strict=True)]
     zeros = full((*own[:2], *sizes), 0, x.dtype)
     return ix.put(zeros, x, [slice(None), slice(None), *index], add=False)
-
-
-# --- Correlations -------------------------------------------------------------------------
-# Aesara implements these Ops in C alone.
-
-
-def _size_inputs(node: Any) -> Sequence[int]:
-    """Return the inputs of a gradient that are sizes, if it has any."""
-    return range(2, len(node.inputs))
-
-
-@lowers(CorrMM, Corr3dMM, folds=False)
-def lower_correlation(ctx: RuleContext, x: Value, w: Value) -> Value:
-    """Return the correlation of images with filters, which are not flipped."""
-    x, w = _in_common_dtype(ctx, x, w)
-    return convolution.correlate(x, w, _geometry(ctx.op, w.shape[2 - x.ndim :]))
-
-
-@lowers(CorrMM_gradWeights, Corr3dMMGradWeights, folds=False)
-def lower_filter_gradient(ctx: RuleContext, x: Value, y: Value, *sizes: Value) -> Value:
-    """Return the gradient with respect to filters of given sizes, or of the largest that fit."""
-    x, y = _in_common_dtype(ctx, x, y)
-    op, known = ctx.op, [ctx.static_int(i) for i in _size_inputs(ctx.node)]
-    known = known or _filter_sizes(op, x.shape[2:], y.shape[2:])
-    return convolution.filter_gradient(x, y, known, _geometry(op, known))
-
-
-def _filter_sizes(op: Any, sizes: Sequence[int], places: Sequence[int]) -> list[int]:
-    """Return the sizes of the largest filters that fit; a "half" border must have sizes given."""
-    steps = op.subsample, op.filter_dilation, _geometry(op, [1] * len(sizes)).padding
-    found: list[int] = []
-    for n, m, s, d, (low, high) in zip(sizes, places, *steps, strict=True):
-        last = span(m, s) - n if op.border_mode == "full" else low + n + high - span(m, s)
-        found.append(last // d + 1)
-    return found
-
-
-@lowers(CorrMM_gradInputs, Corr3dMMGradInputs, folds=False)
-def lower_image_gradient(ctx: RuleContext, w: Value, y: Value, *sizes: Value) -> Value:
-    """Return the gradient with respect to images of given sizes, or of the smallest that fit."""
-    w, y = _in_common_dtype(ctx, w, y)
-    _, _, *places = y.shape
-    own = w.shape[-len(places) :]
-    geometry = _geometry(ctx.op, own)
-    known = [ctx.static_int(i) for i in _size_inputs(ctx.node)] or [
-        span(m, s) + span(k, d) - 1 - low - high
-        for m, s, k, d, (low, high) in zip(
-            places, geometry.strides, own, geometry.dilation, geometry.padding, strict=True
-        )
-    ]
-    return convolution.image_gradient(w, y, known, geometry)
 
 
 # --- Stripes between diagonals ------------------------------------------------------------

@@ -187,8 +187,9 @@ def steps(a):
     )
 
 
-@pytest.mark.parametrize("loop", [root, draw, steps])
-@pytest.mark.parametrize("axes", [1, 2])
+@pytest.mark.parametrize(
+    ("loop", "axes"), sample(itertools.product([root, draw, steps], [1, 2]), 4)
+)
 def test_conditions_with_axes(loop, axes):
     """Loops made by ``vmap`` have one condition for each element."""
     x = np.ceil(rng.uniform(1, 9, (9, 3, 2)[: axes + 1]))
@@ -235,9 +236,11 @@ cosine = jax.custom_vjp(jnp.cos)
 cosine.defvjp(lambda x: (jnp.cos(x), x), lambda x, t: (t * x,))
 
 
-@pytest.mark.parametrize("own", [sine, cosine])
-@pytest.mark.parametrize("rewrite", [VmapRepeats(), MapToVmap(), DistributeScan()])
-def test_derivatives_of_the_user_are_kept(own, rewrite):
+@pytest.mark.parametrize(
+    ("rewrite", "own"),
+    sample(itertools.product([VmapRepeats(), MapToVmap(), DistributeScan()], [sine, cosine]), 4),
+)
+def test_derivatives_of_the_user_are_kept(rewrite, own):
     def f(x):
         once = jax.jit(own)
         step = lambda c, row: (c * row, jnp.sin(own(row + 1)))  # noqa: E731
@@ -254,8 +257,11 @@ def test_derivatives_of_the_user_are_kept(own, rewrite):
 # --- Random draws ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["threefry2x32", "rbg", "unsafe_rbg"])
-@pytest.mark.parametrize("rewrite", [VmapRepeats(), MapToVmap(), DistributeScan(), *DEFAULT[:1]])
+KEYS = ["threefry2x32", "rbg", "unsafe_rbg"]
+BATCHING = [VmapRepeats(), MapToVmap(), DistributeScan(), *DEFAULT[:1]]
+
+
+@pytest.mark.parametrize(("kind", "rewrite"), sample(itertools.product(KEYS, BATCHING), 5))
 def test_draws_of_every_kind_of_keys_stay_the_same(kind, rewrite):
     """Rows of keys draw what each key draws alone only if they are Threefry's."""
 

@@ -248,7 +248,7 @@ OPTIONS += [{"size": 4} | WITHOUT, {"size": (2, 2)} | WITHOUT]
 OPTIONS += [{"size": 3, "p": WEIGHTS}, {"size": 3, "p": WEIGHTS} | WITHOUT]
 
 
-@pytest.mark.parametrize("rank", [2, 3])
+@pytest.mark.parametrize("rank", [pytest.param(2, marks=pytest.mark.deep), 3])
 def test_choices_from_rows(rank):
     """Aesara declares a rank without the axes of rows; its draws have them, as NumPy's do."""
     table = np.arange(4 * 3 * 2.0).reshape((4, 3, 2)[:rank] if rank == 3 else (4, 6))

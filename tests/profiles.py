@@ -7,6 +7,7 @@ the profile.
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterable
 from typing import Any
@@ -49,6 +50,18 @@ def sample(cases: Iterable[Any], count: int) -> list[Any]:
     if is_deep() or len(cases) <= count:
         return cases
     return [cases[i * len(cases) // count] for i in range(count)]
+
+
+def in_turn(cases: Iterable[Any], ways: Iterable[Any]) -> list[tuple[Any, Any]]:
+    """Return all pairs in a deep run, and in a quick one each case with one of the ways, in turn.
+
+    There are at least as many cases as ways.
+    """
+    cases, ways = list(cases), list(ways)
+    assert len(cases) >= len(ways)
+    if is_deep():
+        return list(itertools.product(cases, ways))
+    return list(zip(cases, itertools.cycle(ways), strict=False))
 
 
 def amount(*, quick: int, deep: int) -> int:

@@ -10,7 +10,7 @@ from aesara.scan.utils import until
 from hypothesis import given
 from hypothesis import strategies as st
 from laws import assert_agrees, assert_same, reference
-from profiles import examples
+from profiles import examples, in_turn
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
@@ -38,8 +38,7 @@ def loops(by, dtype):
     return outputs
 
 
-@pytest.mark.parametrize("dtype", ["int64", "int16"])
-@pytest.mark.parametrize("by", [1, 3, -2])
+@pytest.mark.parametrize(("by", "dtype"), in_turn([1, 3, -2], ["int64", "int16"]))
 def test_a_loop_over_a_range(by, dtype):
     outputs = loops(by, dtype)
     f = jaxprgen.compile([a, c], outputs)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from jax import lax
-from profiles import examples
+from profiles import examples, in_turn
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
@@ -184,13 +184,13 @@ GUARDED = {
 }
 
 
-@pytest.mark.parametrize(
-    "passes", [(GuardBranches(),), (*DEFAULT, GuardBranches())], ids=["alone", "after the default"]
-)
-@pytest.mark.parametrize("name", GUARDED)
-def test_guarded_functions(name, passes):
+PLACES = {"alone": (GuardBranches(),), "after the default": (*DEFAULT, GuardBranches())}
+
+
+@pytest.mark.parametrize(("name", "place"), in_turn(GUARDED, PLACES))
+def test_guarded_functions(name, place):
     f, gradient = GUARDED[name]
-    f = jaxprgen.transform(f, *passes)
+    f = jaxprgen.transform(f, *PLACES[place])
     x, many = jnp.array([-1.0, 0.0, 4.0]), jnp.array([[-1.0, 0.0, 4.0]] * 2)
     for found in (
         jax.grad(f)(x),

@@ -7,9 +7,6 @@ results. Parameters that only repeat JAX's defaults come from `jaxprgen._jax.def
 A constructor raises `EquationError` if the operands or parameters do not fit.
 """
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
 # Used as a namespace, like `jax.lax`: ``from jaxprgen.ir import primitives as lax``.
 from jaxprgen.ir.primitives.control import *  # noqa: F403
 from jaxprgen.ir.primitives.elementwise import *  # noqa: F403
@@ -17,8 +14,3 @@ from jaxprgen.ir.primitives.linear_algebra import *  # noqa: F403
 from jaxprgen.ir.primitives.random import *  # noqa: F403
 from jaxprgen.ir.primitives.reductions import *  # noqa: F403
 from jaxprgen.ir.primitives.structural import *  # noqa: F403
-
-if TYPE_CHECKING:  # Tables make the constructors of families.
-    from jaxprgen._jax import Var
-
-    def __getattr__(name: str) -> Callable[..., Var]: ...

@@ -19,8 +19,13 @@ def _reduction(name: str) -> Callable[[Builder, Atom, Sequence[int]], Var]:
     return named(construct, name, f"Append ``{name}`` over ``axes``, which the result lacks.")
 
 
-for _name in ("sum", "prod", "max", "min", "and", "or", "xor"):
-    globals()[f"reduce_{_name}"] = _reduction(f"reduce_{_name}")
+reduce_sum = _reduction("reduce_sum")
+reduce_prod = _reduction("reduce_prod")
+reduce_max = _reduction("reduce_max")
+reduce_min = _reduction("reduce_min")
+reduce_and = _reduction("reduce_and")
+reduce_or = _reduction("reduce_or")
+reduce_xor = _reduction("reduce_xor")
 
 
 def argmax(b: Builder, x: Atom, axis: int, dtype: Dtype) -> Var:
@@ -45,8 +50,10 @@ def _running_reduction(name: str) -> Callable[..., Var]:
     )
 
 
-for _name in ("cumsum", "cumprod", "cummax", "cummin"):
-    globals()[_name] = _running_reduction(_name)
+cumsum = _running_reduction("cumsum")
+cumprod = _running_reduction("cumprod")
+cummax = _running_reduction("cummax")
+cummin = _running_reduction("cummin")
 
 
 # --- Windows ----------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax._src import dispatch as _dispatch
@@ -22,6 +23,9 @@ from jax.interpreters import mlir as _mlir
 
 from jaxprgen._jax.core import Primitive
 from jaxprgen._jax.types import ShapedArray
+
+SHARES_KERNELS_OF_ROWS = jax.__version_info__ >= (0, 12)
+"""Whether XLA compiles one kernel for all rows at positions behind an optimization barrier."""
 
 join_rows_p = Primitive("join_rows")
 """Joins arrays of one type, with one row each, along their first axis."""

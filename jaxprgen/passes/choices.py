@@ -42,9 +42,6 @@ class Price(NamedTuple):
     extra: float
     compiling: float
 
-    def __add__(self, other: Any) -> Price:
-        return Price(self.calls, self.extra + other.extra, self.compiling + other.compiling)
-
     @property
     def is_worth_it(self) -> bool:
         """Whether the whole wait gets no longer."""
@@ -188,8 +185,6 @@ class Prices:
     ----------
     prices : dict of int to Price
         The price of each group.
-    beside_loops : Price
-        What the loops make of all groups that read their results.
     """
 
     def __init__(
@@ -206,9 +201,13 @@ class Prices:
         self._kernels = kernels
         self._groups = groups
         self.prices: dict[int, Price] = {}
-        self.beside_loops = price(model, 0, 0)
+        # Of groups that read results of loops: how much longer calls take, what is compiled in
+        # their place, and the nodes.
+        self._beside_loops: list[tuple[float, Work, Sequence[Node]]] = []
         self._owner = {v: key for key, c in groups.items() for n in c.nodes for v in n.outvars}
         self._known = frozenset[Any](jaxpr.constvars)
+        outputs = (x for x in jaxpr.outvars if type(x) is Var and _jax.SHARES_KERNELS_OF_ROWS)
+        self._by_one_kernel = frozenset[Any](outputs)  # Rows that are read by one kernel for all.
         # For each group, what reads it: groups, or other nodes and outputs, by negative numbers.
         self._readers: dict[int, set[int]] = {key: set() for key in groups}
         self._ends: set[int] = set()  # Groups whose rows are added up, or read one by one.
@@ -287,9 +286,13 @@ class Prices:
             together = self._kernels.work(c.body[0] for c in groups)
             together = total([together, moved.work])
             extra = moved.seconds(self._model) - saved
-            whole = self._weigh(part, extra, Work(0, 0), together, self._looped)
-            if self._rows(groups, self._looped).kernels:
-                self.beside_loops += whole
+            self._weigh(part, extra, Work(0, 0), together, self._looped)
+            rows = self._rows(groups, self._looped)
+            if rows.kernels and prices[part[0]].is_worth_it:
+                nodes = [node for group in groups for node in group.nodes]
+                self._beside_loops.append((extra, total([together, self._rows_out(part)]), nodes))
+            elif rows.kernels:
+                self._beside_loops.append((0.0, rows, []))
 
     def _stacked(self, part: Sequence[int]) -> Stacked:
         own, known = {*part}, self._known | self._looped
@@ -307,25 +310,21 @@ class Prices:
         others: Work,
         together: Work,
         packed: Container[Any],
-    ) -> Price:
+    ) -> None:
         """Give groups a price: each call takes longer, and other work is compiled than before.
 
         ``others`` is what is compiled with the copies as they are, and ``together`` what takes the
         place of both. Of ``packed`` values, copies that stay as they are read each row apart.
-        Return what comes of it, batched or not, beside a program without these packs.
         """
         groups = [self._groups[key] for key in part]
-        rows = self._rows(groups, packed)
-        before = total([others, self._kernels.work(node for c in groups for node in c.nodes)])
-        after = total([together, taken_apart(sum(len(self._apart[key]) for key in part))])
-        compiling = self._model.compiling
-        apart = compiling(total([before, rows])) - compiling(before)
-        saved = compiling(before) - compiling(after)
-        found = price(self._model, extra, saved + apart)
-        self.prices.update(dict.fromkeys(part, found))
-        return (
-            price(self._model, extra, saved) if found.is_worth_it else price(self._model, 0, -apart)
-        )
+        as_written = self._kernels.work(node for group in groups for node in group.nodes)
+        before = total([others, as_written, self._rows(groups, packed)])
+        after = total([together, self._rows_out(part)])
+        compiling = self._model.compiling(before) - self._model.compiling(after)
+        self.prices.update(dict.fromkeys(part, price(self._model, extra, compiling)))
+
+    def _rows_out(self, part: Iterable[int]) -> Work:
+        return taken_apart(sum(len(self._apart[key] - self._by_one_kernel) for key in part))
 
     def _rows(self, groups: Sequence[Copies], packed: Container[Any]) -> Work:
         """Return the work to take rows of packs apart for groups that stay as they are.
@@ -360,21 +359,29 @@ class Prices:
         alone : iterable of Node
             What is neither in a loop nor batched.
         """
-        model, c = self._model, self._model.constants
+        model, c, alone = self._model, self._model.constants, [*alone]
         apart = {id(node) for node in alone if is_kernel(node) and not _is_join(node)}
-        every = [*packs, *(copies for copies, _ in loops)]
-        together = {v for copies in every for node in copies.nodes for v in node.outvars}
+        readers = {-1, *apart}
+        batched = [*packs, *(copies for copies, _ in loops)]
+        together = {v for copies in batched for node in copies.nodes for v in node.outvars}
         together |= self._known
-        extra = compiling = 0.0
+        extra = sum(extra for extra, *_ in self._beside_loops)
+        after = [self._kernels.work(alone), *(work for _, work, _ in self._beside_loops)]
         for copies, kept in loops:
             out: list[Any] = []
             rows_out = 0
             for (i, j), steps in kept.items():
                 each = steps.items() if len(steps) > 1 else ()
-                rows_out += sum(-1 in x or not apart.isdisjoint(x) for _, x in each)
+                read = {
+                    copies.rows[t][i].outvars[j]: x for t, x in each if not readers.isdisjoint(x)
+                }
+                rows_out += len(read.keys() - self._by_one_kernel)
                 # As it is written, an output that no kernel computes is copied as well.
-                readers = {-1, *apart} if is_kernel(copies.body[i]) else apart
-                out += [copies.rows[t][i].outvars[j] for t, x in each if not readers.isdisjoint(x)]
+                out += [
+                    v
+                    for v, x in read.items()
+                    if is_kernel(copies.body[i]) or not apart.isdisjoint(x)
+                ]
             moved = stacked(copies.columns(), together.__contains__, self._colouring, out)
             first, n = copies.repeated
             starts = kernel_starts(first)
@@ -383,9 +390,10 @@ class Prices:
             rows = written + sum(nbytes(x) > 0 for x in copies.columns()) if starts else 0
             step = c.step + c.kernel * (rows - starts) + c.element * _written(copies, kept)
             extra += moved.seconds(model) + n * step + (0 if starts else c.loop)
-            loop = Work(_LOOP + written, _LOOP + written)
-            body = self._kernels.work(copies.body)
-            loop = total([body, moved.work, taken_apart(rows_out), loop])
-            as_written = self._kernels.work(copies.nodes)
-            compiling += model.compiling(as_written) - model.compiling(loop)
-        return price(model, extra, compiling) + self.beside_loops
+            own = Work(_LOOP + written, _LOOP + written)
+            after += [self._kernels.work(copies.body), moved.work, taken_apart(rows_out), own]
+        # Kernels of steps may be alike to those of nodes that stay alone.
+        every = [*alone, *(node for _, _, nodes in self._beside_loops for node in nodes)]
+        every += [node for copies, _ in loops for node in copies.nodes]
+        before = self._kernels.work(every)
+        return price(model, extra, model.compiling(before) - model.compiling(total(after)))

@@ -86,9 +86,9 @@ class Constants(NamedTuple):
 
 
 _CPU = Constants(
-    compile_kernel=10e-3,
+    compile_kernel=12e-3,
     compile_equation=0.3e-3,
-    compile_pair=7e-8,
+    compile_pair=2e-8,
     kernel=0.1e-6,
     loop=1e-6,
     step=0.02e-6,

@@ -242,7 +242,7 @@ def _chooses_probabilities(x: Operand, fill_value: Any = None) -> str | None:
 def _chooses(x: Operand, wanted: Callable[[Operand], bool], fill_value: Any) -> str | None:
     if fill_value is not None:
         return "elements out of bounds are replaced by a number"
-    while x.primitive in {name for name, *_ in _CHOICES}:
+    while x.primitive in {"broadcast_in_dim", *(name for name, *_ in _CHOICES)}:
         x = x.operands[0]
     return _real(x) if wanted(x) else "its logarithm has no stable formula"
 
@@ -301,6 +301,7 @@ STABLE = table(
     (sqrt(mul(x, x)), abs_(x)),
     (sqrt(integer_pow(x, y=2)), abs_(x)),
     (1 / (1 / x), x),
+    (y / (1 / x), y * x),
     (atanh(tanh(x)), x),
     (asinh(sinh(x)), x),
     (asinh(select_n(lt(abs_(x), 1), _half(0.5) - _half(-0.5), sinh(min_(max_(x, -1), 1)))), x),
@@ -338,6 +339,7 @@ STABLE = table(
     (log(abs_(reduce_prod(x, axes=axes))), log_prod(abs_(x), axes=axes), _not_empty),
     (log(_total(x)), logsumexp(x, axes=axes), _unshifted),
     (log(_repeated(x)), _repeated(log(x))),
+    (log1p(-_repeated(x)), _repeated(log1p(-x))),
     (log(exp(x) / _repeated(_total(x))), x - _repeated(log(_total(x))), _repeats),
     (log(exp(x) / _total(x)), x - log(_total(x)), _is_scalar),
     check=_real,

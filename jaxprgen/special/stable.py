@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -18,25 +19,33 @@ from jaxprgen.special.error_functions import erfcx
 
 
 @formula
-def log_erfc(x: Value) -> Value:
+def exp_over_erfc(x: Value) -> Value:
+    """Return ``exp(-x²) / erfc(x)``, also where both underflow."""
+    small, large = ew.minimum(x, 0.5), ew.maximum(x, 0.5)
+    return where(x < 0.5, ew.exp(-small * small) / lax.erfc(small), 1 / erfcx(large))
+
+
+def _slope_of_log_erfc(x: Value) -> Value:
+    return exp_over_erfc(x) * (-2 / math.sqrt(math.pi))
+
+
+def _log_erfc(x: Value) -> Value:
     """Return ``log(erfc(x))``, also where ``erfc(x)`` underflows or is close to one."""
     small = ew.log1p(-lax.erf(ew.minimum(x, 0.5)))
     large = ew.maximum(x, 0.5)
     return where(x < 0.5, small, ew.log(erfcx(large)) - large * large)
 
 
-@formula
-def log_half_erfc(x: Value) -> Value:
+log_erfc = formula(_log_erfc, _slope_of_log_erfc)
+
+
+def _log_half_erfc(x: Value) -> Value:
     """Return ``log(erfc(x) / 2)``, the normal log-cdf, also where it is close to zero."""
     complement, large = lax.erfc(ew.maximum(-x, -0.5)) * 0.5, ew.maximum(x, 0.5)
     return where(x < 0.5, ew.log1p(-complement), ew.log(erfcx(large) * 0.5) - large * large)
 
 
-@formula
-def exp_over_erfc(x: Value) -> Value:
-    """Return ``exp(-x²) / erfc(x)``, also where both underflow."""
-    small, large = ew.minimum(x, 0.5), ew.maximum(x, 0.5)
-    return where(x < 0.5, ew.exp(-small * small) / lax.erfc(small), 1 / erfcx(large))
+log_half_erfc = formula(_log_half_erfc, _slope_of_log_erfc)
 
 
 @formula
@@ -68,13 +77,15 @@ def exp_of_sum(x: Value, y: Value) -> Value:
     return ew.exp(total) * (1 + where(abs(rest) < 1, rest, 0))
 
 
-@formula
-def log_scaled(y: Value, x: Value) -> Value:
+def _log_scaled(y: Value, x: Value) -> Value:
     """Return ``log(y exp(x))``, also where the exponential or the product is out of range."""
     power = ew.exp(x)
     direct = y * power
     ok = _in_range(power) & _in_range(direct)
-    return where(ok, ew.log(where(ok, direct, 1)), ew.log(y) + x)
+    return ew.log(where(ok, direct, y)) + where(ok, 0, x)
+
+
+log_scaled = formula(_log_scaled, lambda y, x: 1 / y, lambda y, x: y.like(1))
 
 
 def log_prod(x: Value, axes: Sequence[int]) -> Value:
@@ -102,8 +113,7 @@ def slope_of_log1mexp(x: Value) -> Value:
     return where(ew.equal(x, np.inf), 0, 1 / -ew.expm1(x))
 
 
-@formula
-def logistic_difference(x: Value, y: Value) -> Value:
+def _logistic_difference(x: Value, y: Value) -> Value:
     """Return ``logistic(x) - logistic(y)`` without cancellation, also for equal infinities.
 
     It is ``logistic(x) * logistic(-y) * (1 - exp(y - x))`` for the larger number as ``x``.
@@ -113,6 +123,17 @@ def logistic_difference(x: Value, y: Value) -> Value:
     gap = where(ew.isinf(x) & ew.equal(x, y), 0, smaller - larger)
     size = lax.logistic(larger) * lax.logistic(-smaller) * (0 - ew.expm1(gap))
     return where(is_less, -size, size)
+
+
+def _slope_of_logistic(x: Value) -> Value:
+    return lax.logistic(x) * lax.logistic(-x)
+
+
+logistic_difference = formula(
+    _logistic_difference,
+    lambda x, y: _slope_of_logistic(x),
+    lambda x, y: -_slope_of_logistic(y),
+)
 
 
 def cumulative(low: Value, x: Value, high: Value, dimension: int) -> Value:

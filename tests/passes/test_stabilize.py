@@ -16,7 +16,7 @@ from laws import all_equations, in_one_program
 from mpmath import mp
 
 import jaxprgen
-from jaxprgen.passes import Inline, Stabilize
+from jaxprgen.passes import DEFAULT, Inline, Stabilize
 
 # Computed with mpmath and 400 digits; at the infinities limits. Of rows it is that of (x, 0), and
 # what is looked at is the first element.
@@ -205,6 +205,49 @@ def test_normal_probabilities_as_people_write_them(name):
         np.testing.assert_allclose(found, slope, 1e-10, 1e-300)
 
 
+AWKWARD = np.array([-40.0, -3.0, -0.1, 0.0, 0.3, 0.7, 5.0, 30.0, 300.0])
+
+
+def _slopes_by_mpmath(name, x, y):
+    """Return the derivatives, written so that nothing cancels."""
+    if name == "log_scaled":
+        return 1 / mpmath.mpf(y), mpmath.mpf(1)
+    if name == "logistic_difference":
+        return [s / (2 + mpmath.exp(z) + mpmath.exp(-z)) for s, z in ((1, x), (-1, y))]
+    x = mpmath.mpf(x)
+    return [-2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-x * x) / mpmath.erfc(x)]
+
+
+@pytest.mark.parametrize("name", ["log_erfc", "log_half_erfc", "log_scaled", "logistic_difference"])
+def test_slopes_of_formulas_that_have_their_own(name):
+    """Of formulas that choose, each branch of which has a derivative that takes longer."""
+    function = {
+        "log_erfc": lambda x, y: jnp.log(jax.lax.erfc(x)),
+        "log_half_erfc": lambda x, y: jnp.log(0.5 * jax.lax.erfc(x)),
+        "log_scaled": lambda x, y: jnp.log(y * jnp.exp(x)),
+        "logistic_difference": lambda x, y: jax.lax.logistic(x) - jax.lax.logistic(y),
+    }[name]
+    f = jaxprgen.transform(function, *DEFAULT)
+    x, y = AWKWARD, abs(AWKWARD[::-1]) + 0.25
+    found = jax.jit(jax.vmap(jax.grad(f, (0, 1))))(x, y)
+    with mpmath.workdps(400):
+        rows = [_slopes_by_mpmath(name, *pair) for pair in zip(x, y, strict=True)]
+        wanted = np.array(rows, float).T
+    if name == "log_scaled":  # Its operands are the other way round.
+        wanted = wanted[::-1]
+    for one, other in zip(found, wanted, strict=False):
+        np.testing.assert_allclose(one, other, 1e-12, 1e-300)
+
+
+@pytest.mark.parametrize("x", [0.0, -0.0, 1e-300, 1e300, np.inf, np.nan])
+def test_quotient_by_a_reciprocal(x):
+    """It is a product, which is rounded once."""
+    f = jaxprgen.transform(lambda y, x: y / (1 / x), *DEFAULT)
+    found = f(jnp.asarray(3.0), jnp.asarray(x))
+    np.testing.assert_array_equal(found, 3.0 * x)
+    np.testing.assert_array_equal(np.signbit(found), np.signbit(3.0 * x))
+
+
 SCORES = np.array([[0.0, 1000.0, -1000.0], [1.0, 2.0, 3.0]])
 LOGARITHMS = scipy.special.log_softmax(SCORES, axis=1)
 i = at.iscalar("i")
@@ -217,6 +260,10 @@ CHOICES = {
     ),
     "transposed": (lambda p: p.T[1:], LOGARITHMS.T[1:]),
     "ravel": (lambda p: p.ravel()[::2], LOGARITHMS.ravel()[::2]),
+    "a row for all": (
+        lambda p: at.broadcast_to(p[:1], (2, 3))[at.arange(2), at.as_tensor([0, 2])],
+        LOGARITHMS[0, [0, 2]],
+    ),
 }
 
 

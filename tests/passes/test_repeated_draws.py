@@ -74,8 +74,8 @@ def test_draws_of_aesara(name):
         key = jax.random.key(3)
         counts.append(count_equations(g.jaxpr(key)))
     assert counts[0] == counts[1]
-    with jax.disable_jit():
-        assert np.array_equal(f(key), g(key))
+    with jax.disable_jit():  # Functions of the bits may be rounded otherwise for many rows.
+        np.testing.assert_array_almost_equal_nulp(*(np.asarray(h(key), float) for h in (f, g)), 2)
 
 
 def typed_keys(n):

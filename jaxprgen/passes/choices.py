@@ -21,7 +21,7 @@ from jaxprgen.passes.kernels import Kernels
 from jaxprgen.passes.recurrences import connected
 from jaxprgen.passes.repeats import Colouring, Node
 
-_LOOP = 5
+_LOOP = 3
 """The kernels of a loop itself, such as those that count its steps and copy what it carries."""
 
 

@@ -228,10 +228,10 @@ class CostModel:
 
 
 def _products(eqn: Any) -> int:
-    """Return how many numbers a matrix product multiplies."""
+    """Return how many numbers a matrix product multiplies; 0 if a size is symbolic."""
     ((axes, _), _) = eqn.params["dimension_numbers"]
     shape = eqn.invars[0].aval.shape
-    return elements(eqn.outvars[0]) * prod(shape[i] for i in axes)
+    return _count([*eqn.outvars[0].aval.shape, *(shape[i] for i in axes)])
 
 
 def _kernels_together(eqns: Iterable[JaxprEqn], varying: Container[Any]) -> int:
@@ -284,7 +284,7 @@ def _own_kernels(eqn: Any) -> float:
     return (
         0.5
         if is_vector[0] != is_vector[1]
-        else float(not all(is_vector) and _products(eqn) < _SMALL)
+        else float(not all(is_vector) and 0 < _products(eqn) < _SMALL)
     )
 
 
@@ -325,12 +325,11 @@ def is_slow(eqn: JaxprEqn) -> bool:
 
 def elements(x: Any) -> int:
     """Return the number of elements of an atom; 0 of types without a known shape."""
-    shape = getattr(x.aval, "shape", ())
-    return prod(map(int, shape)) if all(map(_is_known, shape)) else 0
+    return _count(getattr(x.aval, "shape", ()))
 
 
-def _is_known(size: Any) -> bool:
-    return isinstance(size, (int, np.integer))
+def _count(sizes: Sequence[Any]) -> int:
+    return prod(map(int, sizes)) if all(isinstance(n, (int, np.integer)) for n in sizes) else 0
 
 
 _FACTORING = frozenset(

@@ -359,6 +359,7 @@ _FUSED = frozenset(
     {
         *lax.ELEMENTWISE,
         *("select_n", "clamp", "add_any", "stop_gradient", "copy", "broadcast_in_dim", "iota"),
+        "one_minus_square",
         *("reshape", "squeeze", "slice", "transpose", "rev", "pad"),
     }
 )

@@ -114,7 +114,7 @@ def value_and_gradient(function):
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 def test_equations_do_not_grow_with_the_pieces(function):
     counts = []
-    for n in (amount(quick=24, deep=64), amount(quick=32, deep=512)):
+    for n in (amount(quick=32, deep=64), amount(quick=40, deep=512)):
         program = jax.make_jaxpr(value_and_gradient(function))(np.ones(n))
         counts.append(count_equations(Pipeline(DEFAULT)(program)))
     assert counts[0] == counts[1] < 150

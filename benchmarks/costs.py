@@ -83,7 +83,7 @@ def constants() -> dict[str, float]:
     w, v = normal(16, 16), normal(16)
     matrices = [normal(8, 8) for _ in range(400)]
     few, many = (measured(sums(n, makes_alike=True), matrices[:n])[0] for n in (100, 400))
-    one, different = (measured(sums(n, makes_alike=False), matrices[:n])[0] for n in (20, 60))
+    fewer_kinds, kinds = (measured(sums(n, makes_alike=False), matrices[:n])[0] for n in (20, 60))
     fewer, more = (measured(recurrent(n), w, v) for n in (20, 60))
     short, long = (measured(looped(n), w, v) for n in (1_000, 11_000))
     plain = [measured(lambda x, n=n: jax.lax.fori_loop(0, n, lambda i, h: h + x, x), v[0])
@@ -105,7 +105,7 @@ def constants() -> dict[str, float]:
     products = measured(lambda a, b: a @ b, large, large)[1]
     tiny = [measured(g(lambda w, x: x + 1), cheap, normal(400, 6))[1] for g in (stepped, beside)]
     return {
-        "compile_kernel": (different - one) / 40,
+        "compile_kernel": (kinds - fewer_kinds) / 40,
         "compile_equation": few / 300,
         "compile_pair": (many - 4 * few) / (1200**2 - 4 * 300**2),
         "kernel": (more[1] - fewer[1]) / 40 - (long[1] - short[1]) / 10_000,

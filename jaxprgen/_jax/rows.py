@@ -25,7 +25,7 @@ from jaxprgen._jax.core import Primitive
 from jaxprgen._jax.types import ShapedArray
 
 SHARES_KERNELS_OF_ROWS = jax.__version_info__ >= (0, 12)
-"""Whether XLA compiles one kernel for all rows at positions behind an optimization barrier."""
+"""Whether XLA compiles one kernel for all rows at positions after an optimization barrier."""
 
 join_rows_p = Primitive("join_rows")
 """Joins arrays of one type, with one row each, along their first axis."""

@@ -22,7 +22,7 @@ from jaxprgen.passes.recurrences import connected
 from jaxprgen.passes.repeats import Colouring, Node
 
 _LOOP = 3
-"""The kernels of a loop itself, such as those that count its steps and copy what it carries."""
+"""Kernels that a loop adds: they count its steps and copy what it carries."""
 
 
 class Price(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
@@ -31,10 +31,6 @@ class Work(NamedTuple):
     kernels: float
     equations: int
 
-    def times(self, n: int) -> Work:
-        """Return the work for ``n`` parts that are not alike."""
-        return Work(n * self.kernels, n * self.equations)
-
 
 class Constants(NamedTuple):
     """The times of one platform, in seconds.
@@ -44,7 +40,7 @@ class Constants(NamedTuple):
     compile_kernel : float
         To compile a kernel.
     compile_equation : float
-        To compile an equation, besides the kernels.
+        To compile an equation, not counting kernels.
     compile_pair : float
         For each pair of equations, because XLA takes more than linear time.
     kernel : float
@@ -194,7 +190,7 @@ class CostModel:
         if eqn.primitive.name == "dot_general":
             return c.product * _products(eqn)
         if eqn.primitive.name in _FACTORING:
-            return c.product * size * eqn.invars[0].aval.shape[-1]
+            return c.product * size * _count(eqn.invars[0].aval.shape[-1:])
         return (5 * c.product + c.slow_in_step * is_slow(eqn)) * size
 
     def is_faster_together(
@@ -266,44 +262,58 @@ def total(works: Iterable[Work]) -> Work:
     return Work(kernels, equations)
 
 
-def work_of(eqns: Iterable[JaxprEqn]) -> Work:
+def work_of(eqns: Sequence[JaxprEqn]) -> Work:
     """Return the work to compile equations with those inside them, none of them alike."""
-    return total(Work(_own_kernels(eqn), 1) for eqn in _with_inner(eqns))
+    return Work(_summed(eqns, _own_kernels), int(_summed(eqns, lambda eqn: 1)))
+
+
+def _summed(
+    eqns: Iterable[JaxprEqn],
+    own: Callable[[JaxprEqn], float],
+    known: dict[int, float] | None = None,
+) -> float:
+    """Return the sum of a number of each equation, those inside them included.
+
+    A program counts as often as equations call it, and is read once; ``known`` has its number.
+    """
+    known, found = {} if known is None else known, 0.0
+    for eqn in eqns:
+        found += own(eqn)
+        holder = holder_of(eqn)
+        for inner in () if holder is None else holder.find(eqn):
+            jaxpr = _jax.open_jaxpr(inner.program)
+            key = _jax.identity(jaxpr)
+            if key not in known:
+                known[key] = _summed(jaxpr.eqns, own, known)
+            found += known[key]
+    return found
 
 
 def _own_kernels(eqn: Any) -> float:
     holder = holder_of(eqn)
     if holder is not None:
         return 0 if holder.only_runs else 1
-    if eqn.primitive.name != "dot_general" or is_fused(eqn):
-        return 0 if is_fused(eqn) or eqn.primitive.name in _PRECOMPILED else 1
-    # Of products, those of a matrix and a vector are compiled, and small ones.
+    if is_fused(eqn) or eqn.primitive.name in _PRECOMPILED:
+        return 0
+    if eqn.primitive.name != "dot_general":
+        return 1
+    # Of products, those of a matrix and a vector are compiled, and small ones of matrices.
     contracted, batched = eqn.params["dimension_numbers"]
     sides = zip(eqn.invars, contracted, batched, strict=True)
-    is_vector = [len(x.aval.shape) == len(own) + len(batch) for x, own, batch in sides]
-    return (
-        0.5
-        if is_vector[0] != is_vector[1]
-        else float(not all(is_vector) and 0 < _products(eqn) < _SMALL)
-    )
+    vectors = sum(len(x.aval.shape) == len(own) + len(batch) for x, own, batch in sides)
+    if vectors:
+        return 0.5 if vectors == 1 else 0
+    return float(0 < _products(eqn) < _SMALL)
 
 
-def kernel_starts(eqns: Iterable[JaxprEqn]) -> int:
+def kernel_starts(eqns: Iterable[JaxprEqn]) -> float:
     """Return how many kernels a program starts for equations, those inside them included."""
-    return sum(1 for eqn in _with_inner(eqns) if _starts_kernel(eqn))
+    return _summed(eqns, _starts_kernel)
 
 
 def _starts_kernel(eqn: JaxprEqn) -> bool:
     holder = holder_of(eqn)
     return not (is_fused(eqn) if holder is None else holder.only_runs)
-
-
-def _with_inner(eqns: Iterable[JaxprEqn]) -> Iterator[JaxprEqn]:
-    for eqn in eqns:
-        yield eqn
-        holder = holder_of(eqn)
-        for inner in () if holder is None else holder.find(eqn):
-            yield from _with_inner(_jax.open_jaxpr(inner.program).eqns)
 
 
 def is_fused(eqn: JaxprEqn) -> bool:
@@ -336,7 +346,7 @@ _FACTORING = frozenset(
     {"cholesky", "triangular_solve", "lu", "eigh", "eig", "svd", "qr", "householder_product"}
 )
 _PRECOMPILED = _FACTORING | {"conv_general_dilated", "fft", "optimization_barrier"}
-"""For these, XLA calls a routine of a library, or nothing."""
+"""XLA calls a library routine for these, or emits nothing."""
 _APART = frozenset(
     {
         *_FACTORING,

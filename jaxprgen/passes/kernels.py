@@ -1,10 +1,11 @@
-"""Which kernels XLA makes of a program: what it fuses, and what it compiles only once.
+"""Model which kernels XLA compiles for a program: what it fuses, and what it compiles only once.
 
 XLA fuses an elementwise function with those that read its result, so that one *kernel* computes
 all of them without writing what is between. Kernels that do the same are compiled once, however
 often they are called: on a CPU, 180 functions ``exp(x / 2).sum()`` of separate arrays take 0.1 s,
-and 4 s if each divides by another number. So copies of a body cost little if nothing in them
-differs but what they read, and much if they read slices of one array, at other places each.
+and 4 s if each divides by another number. Copies of a body that differ only in their operands are
+therefore cheap to compile. Copies that read slices of one array at different places are not: each
+needs its own kernel. Here, operands count by their types alone.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class Kernels:
         return self._number.setdefault(what, len(self._number))
 
     def is_stored(self, node: Node) -> bool:
-        """Return whether a kernel ends with a node, rather than to be fused with what reads it."""
+        """Return whether a node's result is written to memory, so that a kernel ends there."""
         return id(node) in self._kernel
 
     def work(self, nodes: Iterable[Node]) -> Work:
@@ -90,7 +91,7 @@ def _fuses(node: Node) -> bool:
 
 
 def _is_view(node: Node) -> bool:
-    """Return whether a node's result is its operand's memory with another shape."""
+    """Return whether a node only gives its operand's memory another shape."""
     eqn = node.eqn
     if eqn.primitive.name not in _RESHAPING:
         return False
@@ -105,7 +106,7 @@ def _is_costly(eqn: Any) -> bool:
 def _stored(nodes: Sequence[Node], outputs: Iterable[Any]) -> set[Any]:
     """Return the variables whose values are written to memory.
 
-    Others are computed again in each kernel that needs them, if they are cheap and the kernels few.
+    XLA computes others again in each kernel that reads them, if they are cheap and few kernels do.
     """
     stored = {x for x in outputs if type(x) is Var}
     needed: dict[Any, frozenset[Any]] = {}  # The results of the kernels that need a value.
@@ -125,12 +126,12 @@ def _stored(nodes: Sequence[Node], outputs: Iterable[Any]) -> set[Any]:
                 continue
             if v in stored and is_view:
                 stored.add(x)
-            else:
-                needed[x] = needed.get(x, nowhere) | own
+            elif len(known := needed.get(x, nowhere)) <= _FEW:
+                needed[x] = known | own
     return stored
 
 
 _FEW = 8
-"""In more kernels than this, nothing is computed again."""
+"""A cheap value that more kernels than this need is stored, not computed again."""
 _MOVING = frozenset({"concatenate", "gather", "dynamic_slice", "dynamic_update_slice"})
 _RESHAPING = frozenset({"reshape", "squeeze", "broadcast_in_dim"})

@@ -46,10 +46,6 @@ _LONGEST = 60
 """The number of characters of a parameter that are shown."""
 
 
-class _LongerError(NotBatchableError):
-    """Raised if loops would take longer to compile. Those of fewer steps would do so as well."""
-
-
 @dataclass(frozen=True)
 class _Repetitions:
     """What the two passes have in common: from nodes that may repeat to a program."""
@@ -125,8 +121,7 @@ class _Repetitions:
         if loops and weighed is not None:
             price = weighed.of_loops(loops, copies.values(), alone)
             if not price.is_worth_it:
-                kind = NotBatchableError if price.compiling > 0 else _LongerError
-                raise _left(loops[0][0].repeated, str(price), kind)
+                raise _left(loops[0][0].repeated, str(price))
             whole = str(price)
         units: list[Unit] = [Loop(steps, kept, whole) for steps, kept in loops]
         units += [
@@ -253,8 +248,6 @@ class ScanRepeats(_Repetitions):
                     return self._emitted(once, colouring, kernels, loops)
             except NotBatchableError as error:
                 reasons.append(error)
-                if isinstance(error, _LongerError):
-                    break
         raise max(reasons, key=lambda error: error.repeated[1])
 
     def _loops(
@@ -305,13 +298,9 @@ def _depths(jaxpr: Jaxpr, chains: Collection[str]) -> list[int]:
     return found
 
 
-def _left(
-    repeated: tuple[Sequence[JaxprEqn], int],
-    why: str,
-    kind: type[NotBatchableError] = NotBatchableError,
-) -> NotBatchableError:
+def _left(repeated: tuple[Sequence[JaxprEqn], int], why: str) -> NotBatchableError:
     """Return the error that says why equations that repeat stay as they are."""
-    error = kind(why)
+    error = NotBatchableError(why)
     error.repeated = repeated
     return error
 

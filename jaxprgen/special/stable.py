@@ -21,8 +21,9 @@ from jaxprgen.special.error_functions import erfcx
 @formula
 def exp_over_erfc(x: Value) -> Value:
     """Return ``exp(-x²) / erfc(x)``, also where both underflow."""
-    small, large = ew.minimum(x, 0.5), ew.maximum(x, 0.5)
-    return where(x < 0.5, ew.exp(-small * small) / lax.erfc(small), 1 / erfcx(large))
+    # Where the choice changes, no bound is a tie, which would halve the derivative.
+    small, large = ew.minimum(x, 0.5), ew.maximum(x, 0.25)
+    return where(x < 0.375, ew.exp(-small * small) / lax.erfc(small), 1 / erfcx(large))
 
 
 def _slope_of_log_erfc(x: Value) -> Value:
@@ -48,12 +49,19 @@ def _log_half_erfc(x: Value) -> Value:
 log_half_erfc = formula(_log_half_erfc, _slope_of_log_erfc)
 
 
-@formula
-def logaddexp(x: Value, y: Value) -> Value:
+def _logaddexp(x: Value, y: Value) -> Value:
     """Return ``log(exp(x) + exp(y))`` without overflow, also for equal infinities."""
     larger, smaller = ew.maximum(x, y), ew.minimum(x, y)
     gap = where(ew.equal(larger, smaller), 0, smaller - larger)
     return larger + ew.log1p(ew.exp(gap))
+
+
+def _slope_of_logaddexp(x: Value, y: Value) -> Value:
+    is_same = ew.equal(x, y) & ew.equal(abs(x), np.inf)
+    return lax.logistic(where(is_same, 0, x - y))
+
+
+logaddexp = formula(_logaddexp, _slope_of_logaddexp, lambda x, y: _slope_of_logaddexp(y, x))
 
 
 @formula
@@ -78,7 +86,10 @@ def exp_of_sum(x: Value, y: Value) -> Value:
 
 
 def _log_scaled(y: Value, x: Value) -> Value:
-    """Return ``log(y exp(x))``, also where the exponential or the product is out of range."""
+    """Return ``log(y exp(x))``, also where the exponential or the product is out of range.
+
+    Its derivatives are those of ``log(y) + x``, also where the value is NaN.
+    """
     power = ew.exp(x)
     direct = y * power
     ok = _in_range(power) & _in_range(direct)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jaxprgen  # noqa: F401  # First: it makes Aesara importable.
+from jaxprgen.passes.costs import work_of
 from jaxprgen.passes.kernels import Kernels
 from jaxprgen.passes.repeats import Colouring
 
@@ -62,3 +63,14 @@ def test_long_chains_are_not_computed_again_in_each_kernel():
             yield x
 
     assert work(lambda xs: [*chain(xs)], ()).kernels < 20
+
+
+def test_programs_that_call_each_other_are_read_once():
+    def nested(depth):
+        if not depth:
+            return lambda x: jax.lax.sort(x)
+        g = jax.jit(nested(depth - 1))
+        return lambda x: g(x) + g(2 * x)
+
+    depth = 30  # Two calls in each: a thousand million sorts.
+    assert work_of(jax.make_jaxpr(nested(depth))(np.ones(3)).jaxpr.eqns).kernels == 2**depth

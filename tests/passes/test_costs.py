@@ -149,6 +149,23 @@ def test_recurrences_are_looped():
     assert "scan" not in primitives(program(recurrent, args, [on_gpu]))
 
 
+def test_a_recurrence_that_does_not_pay_hides_no_other_one():
+    def f(w, x, p, q):
+        h = jnp.zeros(len(w))
+        for i in range(60):
+            h = w @ h
+            for _ in range(7):
+                h = jnp.sin(h)
+            h = h + x[i]
+        for _ in range(16):
+            p = p @ q
+        return h.sum() + p.sum()
+
+    args = [rng.normal(size=shape) for shape in ((5, 5), (60, 5), (64, 64), (64, 64))]
+    assert len(program(f, args).jaxpr.eqns) < 60
+    assert primitives(program(f, args)).count("scan") == 1
+
+
 # --- Loops ------------------------------------------------------------------------------------
 
 

@@ -205,7 +205,7 @@ def test_normal_probabilities_as_people_write_them(name):
         np.testing.assert_allclose(found, slope, 1e-10, 1e-300)
 
 
-AWKWARD = np.array([-40.0, -3.0, -0.1, 0.0, 0.3, 0.7, 5.0, 30.0, 300.0])
+AWKWARD = np.array([-40.0, -3.0, -0.1, 0.0, 0.3, 0.5, 0.7, 5.0, 30.0, 300.0])
 
 
 def _slopes_by_mpmath(name, x, y):
@@ -237,6 +237,21 @@ def test_slopes_of_formulas_that_have_their_own(name):
         wanted = wanted[::-1]
     for one, other in zip(found, wanted, strict=False):
         np.testing.assert_allclose(one, other, 1e-12, 1e-300)
+
+
+def test_slopes_have_slopes_where_formulas_change():
+    """Not half of them, as those of maxima of equal numbers."""
+    log_erfc = jaxprgen.transform(lambda x: jnp.log(jax.lax.erfc(x)), *DEFAULT)
+    found = jax.jit(jax.vmap(jax.grad(jax.grad(log_erfc))))(AWKWARD)
+    with mpmath.workdps(400):
+        slopes = [_slopes_by_mpmath("log_erfc", x, x)[0] for x in AWKWARD]
+        wanted = [float(-2 * x * s - s**2) for x, s in zip(AWKWARD.tolist(), slopes, strict=True)]
+    np.testing.assert_allclose(found, wanted, 1e-9, 1e-300)
+
+    logaddexp = jaxprgen.transform(lambda x, y: jnp.log(jnp.exp(x) + jnp.exp(y)), *DEFAULT)
+    for x in (0.0, 800.0, -800.0):
+        hessian = jax.hessian(logaddexp, (0, 1))(x, x)
+        np.testing.assert_allclose(hessian, [[0.25, -0.25], [-0.25, 0.25]], 1e-12)
 
 
 @pytest.mark.parametrize("x", [0.0, -0.0, 1e-300, 1e300, np.inf, np.nan])

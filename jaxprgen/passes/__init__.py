@@ -37,7 +37,7 @@ Each module and the modules of this package that it needs:
 - `kernels`: what XLA compiles, and what of it only once (`costs`, `repeats`).
 - `choices`: choose which of them stay as they are written (`copies`, `kernels`, `recurrences`).
 - `packs`, `packing`: write a program with rows and loops in their place (`batching`,
-  `copies`, `inlining`, `unbatching`).
+  `copies`, `inlining`, `kernels`, `unbatching`).
 - `repetitions`: `VmapRepeats` and `ScanRepeats` batch and loop what a program repeats (`packing`,
   `choices`, `recurrences`, `elimination`).
 - `associative_scan`: `AssociativeScan` solves affine recurrences in a logarithmic number of steps

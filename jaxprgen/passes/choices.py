@@ -12,12 +12,10 @@ from jaxprgen.passes.costs import (
     CostModel,
     Work,
     elements,
-    is_fused,
-    is_reduction,
     kernel_starts,
     total,
 )
-from jaxprgen.passes.kernels import Kernels
+from jaxprgen.passes.kernels import Kernels, is_join, is_kernel
 from jaxprgen.passes.recurrences import connected
 from jaxprgen.passes.repeats import Colouring, Node
 
@@ -60,18 +58,6 @@ def _difference(saved: float) -> str:
 def price(model: CostModel, extra: float, compiling: float) -> Price:
     """Return a price from what each call takes longer, and compiling less, in seconds."""
     return Price(model.calls, model.calls * extra, compiling)
-
-
-def is_kernel(node: Node) -> bool:
-    """Return whether a node reads its operands from memory, and writes its results there.
-
-    XLA fuses others. A row that this node reads by itself has to be taken out of its array.
-    """
-    return not (node.terms or is_fused(node.eqn) or is_reduction(node.eqn))
-
-
-def _is_join(node: Node) -> bool:
-    return node.eqn.primitive.name == "concatenate"
 
 
 class Stacked(NamedTuple):
@@ -235,7 +221,7 @@ class Prices:
                     self._readers[key].add(reader)
                     if node.terms or reader < 0:
                         self._ends.add(key)
-                    if reader < 0 and is_kernel(node) and not _is_join(node):
+                    if reader < 0 and is_kernel(node) and not is_join(node):
                         self._apart[key].add(x)
         for i, x in enumerate(jaxpr.outvars):
             key = self._owner.get(x) if type(x) is Var else None
@@ -271,7 +257,8 @@ class Prices:
             )
             together = Work(stored, sum(len(node.equations) for node in body))
             extra = self._model.constants.element * written
-            self._weigh(part, extra, Work(0, added), together, packed)
+            before = total([Work(0, added), self._as_written(part), self._rows(part, packed)])
+            self._weigh(part, extra, before, total([together, self._rows_out(part)]))
 
     def _weigh_stacked(self) -> None:
         """Weigh what reads, or hands out, values that have to be moved."""
@@ -284,13 +271,13 @@ class Prices:
             starts = sum((c.times - 1) * kernel_starts(c.repeated[0]) for c in groups)
             saved = self._model.constants.kernel * starts
             together = self._kernels.work(c.body[0] for c in groups)
-            together = total([together, moved.work])
+            after = total([together, moved.work, self._rows_out(part)])
+            rows = self._rows(part, self._looped)
             extra = moved.seconds(self._model) - saved
-            self._weigh(part, extra, Work(0, 0), together, self._looped)
-            rows = self._rows(groups, self._looped)
+            self._weigh(part, extra, total([self._as_written(part), rows]), after)
             if rows.kernels and prices[part[0]].is_worth_it:
                 nodes = [node for group in groups for node in group.nodes]
-                self._beside_loops.append((extra, total([together, self._rows_out(part)]), nodes))
+                self._beside_loops.append((extra, after, nodes))
             elif rows.kernels:
                 self._beside_loops.append((0.0, rows, []))
 
@@ -303,36 +290,25 @@ class Prices:
             columns, lambda x: x in known or self._owner.get(x) in own, self._colouring, out
         )
 
-    def _weigh(
-        self,
-        part: Collection[int],
-        extra: float,
-        others: Work,
-        together: Work,
-        packed: Container[Any],
-    ) -> None:
-        """Give groups a price: each call takes longer, and other work is compiled than before.
-
-        ``others`` is what is compiled with the copies as they are, and ``together`` what takes the
-        place of both. Of ``packed`` values, copies that stay as they are read each row apart.
-        """
-        groups = [self._groups[key] for key in part]
-        as_written = self._kernels.work(node for group in groups for node in group.nodes)
-        before = total([others, as_written, self._rows(groups, packed)])
-        after = total([together, self._rows_out(part)])
+    def _weigh(self, part: Collection[int], extra: float, before: Work, after: Work) -> None:
+        """Give groups a price: calls take longer, and other work is compiled than before."""
         compiling = self._model.compiling(before) - self._model.compiling(after)
         self.prices.update(dict.fromkeys(part, price(self._model, extra, compiling)))
+
+    def _as_written(self, part: Iterable[int]) -> Work:
+        return self._kernels.work(node for key in part for node in self._groups[key].nodes)
 
     def _rows_out(self, part: Iterable[int]) -> Work:
         return taken_apart(sum(len(self._apart[key] - self._by_one_kernel) for key in part))
 
-    def _rows(self, groups: Sequence[Copies], packed: Container[Any]) -> Work:
-        """Return the work to take rows of packs apart for groups that stay as they are.
+    def _rows(self, part: Iterable[int], packed: Container[Any]) -> Work:
+        """Return the work to read rows of packs one by one, for groups that stay as they are.
 
-        XLA fuses rows with what reads them, unless that is a kernel, into one kernel for each copy.
+        XLA fuses a row with what reads it, so that each copy becomes a kernel of its own. A reader
+        that is a kernel itself needs another one for each row.
         """
         rows = copies = 0
-        for group in groups:
+        for group in (self._groups[key] for key in part):
             read = {
                 x for column in group.columns() for x in column if type(x) is Var and x in packed
             }
@@ -360,7 +336,7 @@ class Prices:
             What is neither in a loop nor batched.
         """
         model, c, alone = self._model, self._model.constants, [*alone]
-        apart = {id(node) for node in alone if is_kernel(node) and not _is_join(node)}
+        apart = {id(node) for node in alone if is_kernel(node) and not is_join(node)}
         readers = {-1, *apart}
         batched = [*packs, *(copies for copies, _ in loops)]
         together = {v for copies in batched for node in copies.nodes for v in node.outvars}

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn, Size, Var
 from jaxprgen.ir import primitives as lax
@@ -339,7 +337,7 @@ def elements(x: Any) -> int:
 
 
 def _count(sizes: Sequence[Any]) -> int:
-    return prod(map(int, sizes)) if all(isinstance(n, (int, np.integer)) for n in sizes) else 0
+    return 0 if any(map(_jax.is_symbolic, sizes)) else prod(map(int, sizes))
 
 
 _FACTORING = frozenset(

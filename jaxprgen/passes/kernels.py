@@ -1,11 +1,11 @@
 """Model which kernels XLA compiles for a program: what it fuses, and what it compiles only once.
 
 XLA fuses an elementwise function with those that read its result, so that one *kernel* computes
-all of them without writing what is between. Kernels that do the same are compiled once, however
-often they are called: on a CPU, 180 functions ``exp(x / 2).sum()`` of separate arrays take 0.1 s,
-and 4 s if each divides by another number. Copies of a body that differ only in their operands are
-therefore cheap to compile. Copies that read slices of one array at different places are not: each
-needs its own kernel. Here, operands count by their types alone.
+all of them without writing the values between them to memory. Kernels that do the same are
+compiled once, however often they are called: on a CPU, 180 functions ``exp(0.5 * x).sum()`` of
+separate arrays take 0.1 s, and 4 s if each has another factor. Copies of a body that differ only in
+their operands are therefore cheap to compile. Copies that read slices of one array at different
+places are not: each needs its own kernel. Here, operands count by their types alone.
 """
 
 from __future__ import annotations
@@ -84,10 +84,22 @@ class Kernels:
         return Work(sum(kernels.values()), equations)
 
 
+def is_kernel(node: Node) -> bool:
+    """Return whether a node reads its operands from memory, and writes its results there.
+
+    XLA fuses others. A row that this node reads by itself has to be taken out of its array.
+    """
+    return not (node.terms or is_fused(node.eqn) or is_reduction(node.eqn))
+
+
+def is_join(node: Node) -> bool:
+    """Return whether a node joins arrays: rows of one pack that it reads stay together."""
+    return node.eqn.primitive.name in ("concatenate", "stack")
+
+
 def _fuses(node: Node) -> bool:
     """Return whether XLA may fuse a node with what makes its operands."""
-    eqn = node.eqn
-    return bool(node.terms) or is_fused(eqn) or is_reduction(eqn) or eqn.primitive.name in _MOVING
+    return not is_kernel(node) or is_join(node) or node.eqn.primitive.name in _MOVING
 
 
 def _is_view(node: Node) -> bool:
@@ -133,5 +145,5 @@ def _stored(nodes: Sequence[Node], outputs: Iterable[Any]) -> set[Any]:
 
 _FEW = 8
 """A cheap value that more kernels than this need is stored, not computed again."""
-_MOVING = frozenset({"concatenate", "gather", "dynamic_slice", "dynamic_update_slice"})
+_MOVING = frozenset({"gather", "dynamic_slice", "dynamic_update_slice"})
 _RESHAPING = frozenset({"reshape", "squeeze", "broadcast_in_dim"})

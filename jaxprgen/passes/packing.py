@@ -15,6 +15,7 @@ from jaxprgen.ir.redundancy import atom_key
 from jaxprgen.ir.rewriting import with_equations
 from jaxprgen.passes.batching import MaybeBatched, NotBatchableError
 from jaxprgen.passes.copies import Copies, Kept, Read
+from jaxprgen.passes.kernels import is_join
 from jaxprgen.passes.packs import Packs, combined, emit_pack, emit_sum, joined
 from jaxprgen.passes.repeat_notes import Found, Notes
 from jaxprgen.passes.repeats import CHAINS, Node, reads_a_block
@@ -162,7 +163,7 @@ class Single(Unit):
         eqn, found = node.eqn, None
         if node.terms:
             found = emit_sum(packing.packs, node, packing.least)
-        elif eqn.primitive.name in ("concatenate", "stack"):
+        elif is_join(node):
             found = joined(packing.packs, eqn, packing.least)
         if found is None:
             packing.keep(node.equations)

@@ -176,7 +176,7 @@ def test_a_polynomial_by_horner_stays_as_written():
             found = found * x + 1 / (i + 1)
         return found.sum()
 
-    # XLA makes one kernel of it: a loop compiles longer, too.
+    # XLA makes one kernel of it, which compiles sooner than a loop as well.
     program = jax.make_jaxpr(jax.value_and_grad(polynomial))(np.ones(12))
     for passes in (DEFAULT, default(calls=0)):
         assert not {"scan", "while"}.intersection(primitives(Pipeline(passes)(program)))

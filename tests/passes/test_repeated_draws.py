@@ -74,7 +74,7 @@ def test_draws_of_aesara(name):
         key = jax.random.key(3)
         counts.append(count_equations(g.jaxpr(key)))
     assert counts[0] == counts[1]
-    with jax.disable_jit():  # Functions of the bits may be rounded otherwise for many rows.
+    with jax.disable_jit():  # With many rows, functions of the bits may round differently.
         np.testing.assert_allclose(f(key), g(key), rtol=1e-14)
 
 

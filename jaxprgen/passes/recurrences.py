@@ -43,17 +43,47 @@ def cuts(colouring: Colouring, rounds: int, least: int) -> dict[int, int]:
     after: dict[int, set[int]] = {}
     for source, target in pairs.tolist():
         after.setdefault(source, set()).add(target)
+    edges = [*zip(sources[inside].tolist(), targets[inside].tolist(), strict=True)]
     chosen: set[int] = set()
     pending = cycles(after)
     while pending:
-        cycle = pending.pop()
-        own = {x: after.get(x, set()) & cycle for x in cycle}
-        incoming = {x: sum(x in others for others in own.values()) for x in cycle}
-        carry = max(cycle, key=lambda x: (x in own[x], incoming[x] * len(own[x]), -x))
-        chosen.add(carry)
-        rest = cycle - {carry}
-        pending += cycles({x: own[x] & rest for x in rest})
+        carries: dict[int, int] = {}  # Of each class, the carry of its cycle.
+        rest: list[tuple[int, dict[int, set[int]]]] = []
+        for cycle in pending:
+            own = {x: after.get(x, set()) & cycle for x in cycle}
+            incoming = {x: sum(x in others for others in own.values()) for x in cycle}
+            carry = max(cycle, key=lambda x: (x in own[x], incoming[x] * len(own[x]), -x))
+            carries.update(dict.fromkeys(cycle, carry))
+            left = cycle - {carry}
+            rest.append((carry, {x: own[x] & left for x in left}))
+        times = _in_turn(classes, edges, carries)
+        chosen.update(carry for carry, _ in rest if times[carry] >= least)
+        pending = [cycle for _, others in rest for cycle in cycles(others)]
     return _with_first_steps(colouring, classes, chosen, least) if chosen else {}
+
+
+def _in_turn(
+    classes: np.ndarray[Any, Any],
+    edges: Iterable[tuple[int, int]],
+    carries: Mapping[int, int],
+) -> Counter[int]:
+    """Return how often each carry is computed from itself in turn.
+
+    Several computations in one step may look alike, and wait for each other, as the slopes of a
+    Runge-Kutta method. They form a cycle of classes, but too few are in turn for a recurrence.
+    """
+    carry_of = [carries.get(x, -1) for x in classes.tolist()]
+    found: Counter[int] = Counter()
+    before: dict[int, int] = {}
+    for source, target in edges:  # In the order of the program.
+        carry = carry_of[target]
+        if carry >= 0 and carry_of[source] == carry:
+            times = before.get(source, int(classes[source] == carry))
+            times += int(classes[target] == carry)
+            if times > before.get(target, 0):
+                before[target] = times
+                found[carry] = max(found[carry], times)
+    return found
 
 
 def _look_alikes(
@@ -108,6 +138,26 @@ def _with_first_steps(
     nodes, maker, counts = colouring.nodes, colouring.maker, np.bincount(classes)
     found = {i: int(c) for i, c in enumerate(classes) if c in chosen}
     firsts = {carry: i for i, carry in reversed([*found.items()])}
+
+    def may_be_alike(early: Node, late: Node, depth: int) -> bool:
+        """Return whether no number or input shows that a node does something else than a later one.
+
+        What is computed may differ: other values are carried to the first steps.
+        """
+        if early.kind != late.kind or early.terms or not depth:
+            return True
+        for i, (x, y) in enumerate(zip(early.operands, late.operands, strict=False)):
+            made, other = (maker.get(v) if type(v) is Var else None for v in (x, y))
+            if made is not None and other is not None:
+                agree = may_be_alike(nodes[made], nodes[other], depth - 1)
+            elif made is None and other is None:
+                agree = colouring.leaf(x, early.role(i)) == colouring.leaf(y, late.role(i))
+            else:
+                agree = True
+            if not agree:
+                return False
+        return True
+
     # In the order of the program: later recurrences do not look past an earlier one.
     for carry, first in sorted(firsts.items(), key=lambda item: item[1]):
         front, seen = [first], {first}
@@ -118,11 +168,15 @@ def _with_first_steps(
                     continue
                 seen.add(made)
                 front.append(made)
-                if nodes[made].kind == nodes[first].kind and counts[classes[made]] < least:
+                node = nodes[made]
+                is_rare = node.kind == nodes[first].kind and counts[classes[made]] < least
+                if is_rare and may_be_alike(node, nodes[first], _DEEP):
                     found.setdefault(made, carry)
     return found
 
 
+_DEEP = 2
+"""How many equations deep two nodes are compared."""
 _NEAR = 200
 """How many equations before the first carry are searched for earlier ones."""
 

@@ -328,6 +328,35 @@ def test_a_step_may_do_the_same_several_times():
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("steps", [20, 40])
+@pytest.mark.parametrize("inner", [2, 4])
+def test_a_step_may_do_the_same_several_times_in_turn(inner, steps):
+    """Such as the slopes of a Runge-Kutta method: too few for a loop of their own."""
+
+    def slope(x, p):
+        return jnp.tanh(p[0] * x) + p[1] * jnp.roll(x, 1) - p[2] * x**2
+
+    def solution(x, p):
+        for _ in range(steps):
+            y, total = x, 0
+            for j in range(inner):
+                k = slope(y, p)
+                y, total = x + 0.01 * (j + 1) * k, total + k
+            x = x + 0.05 * total
+        return jnp.sum(x)
+
+    x, p = np.linspace(0.1, 0.4, 4), np.array([0.2, -0.3, 0.4])
+    for f in (solution, jax.value_and_grad(solution, (0, 1))):
+        program = jax.make_jaxpr(f)(x, p)
+        found = ScanRepeats(reassociate=True)(program)
+        lengths = [e.params["length"] for e in found.jaxpr.eqns if e.primitive.name == "scan"]
+        assert len(lengths) == (1 if f is solution else 2) and min(lengths) >= steps - 5
+        with jax.disable_jit():  # XLA takes minutes for this program as it is written.
+            wanted = jaxpr_as_fun(program)(x, p)
+        for a, b in zip(jaxpr_as_fun(found)(x, p), wanted, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
 # --- What stays --------------------------------------------------------------------------------
 
 

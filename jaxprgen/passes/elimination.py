@@ -73,13 +73,25 @@ class EliminateCommonSubexpressions:
             The program. It is not changed.
         """
         identities = Identities()
-        return each_program(closed, lambda program: self._deduplicated(program, identities))
+        return each_program(closed, lambda program: deduplicated(program, identities, self.limit))
 
-    def _deduplicated(self, program: ClosedJaxpr, identities: Identities) -> ClosedJaxpr:
-        jaxpr = program.jaxpr
-        same: dict[Any, Any] = identities.constants(program, self.limit)
-        equations = merged(jaxpr.eqns, same, identities)
-        if not same and len(equations) == len(jaxpr.eqns):
-            return program
-        outputs = [same.get(x, x) if type(x) is Var else x for x in jaxpr.outvars]
-        return with_equations(program, equations, outputs)
+
+def deduplicated(program: ClosedJaxpr, identities: Identities, limit: int = 2**10) -> ClosedJaxpr:
+    """Return a program that computes equal equations once; programs inside of them stay.
+
+    Parameters
+    ----------
+    program : ClosedJaxpr
+        The program.
+    identities : Identities
+        How equations are compared.
+    limit : int
+        The size in bytes up to which constants are compared by value.
+    """
+    jaxpr = program.jaxpr
+    same: dict[Any, Any] = identities.constants(program, limit)
+    equations = merged(jaxpr.eqns, same, identities)
+    if not same and len(equations) == len(jaxpr.eqns):
+        return program
+    outputs = [same.get(x, x) if type(x) is Var else x for x in jaxpr.outvars]
+    return with_equations(program, equations, outputs)

@@ -197,6 +197,8 @@ class Colouring:
     ----------
     jaxpr : Jaxpr
         The program.
+    identities : Identities
+        How equations are compared.
     reassociate : bool
         Whether sums of numbers that are rounded are chains.
     steps : bool
@@ -211,10 +213,12 @@ class Colouring:
         The position of the node that binds a variable.
     """
 
-    def __init__(self, jaxpr: Jaxpr, reassociate: bool, steps: bool = False) -> None:
+    def __init__(
+        self, jaxpr: Jaxpr, identities: Identities, reassociate: bool, steps: bool = False
+    ) -> None:
         self.nodes = _chained(jaxpr, reassociate)
         self.maker = {v: i for i, node in enumerate(self.nodes) for v in node.outvars}
-        self._identities = Identities()
+        self._identities = identities
         self._numbers: dict[Hashable, int] = {}
         self._leaves: dict[Any, int] = {}
         self._types: dict[int, tuple[int, Any]] = {}

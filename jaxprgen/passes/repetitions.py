@@ -16,13 +16,13 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.programs import count_equations
-from jaxprgen.ir.redundancy import atom_key
+from jaxprgen.ir.redundancy import Identities, atom_key
 from jaxprgen.ir.rewriting import each_program
 from jaxprgen.passes.batching import NotBatchableError, why_not_batched
 from jaxprgen.passes.choices import Prices
 from jaxprgen.passes.copies import Copies, Kept, is_proven, nbytes, side_by_side
 from jaxprgen.passes.costs import CostModel
-from jaxprgen.passes.elimination import EliminateCommonSubexpressions
+from jaxprgen.passes.elimination import deduplicated
 from jaxprgen.passes.inlining import with_lone_calls_inlined
 from jaxprgen.passes.joins import with_joins_flattened
 from jaxprgen.passes.kernels import Kernels
@@ -185,8 +185,9 @@ class VmapRepeats(_Repetitions):
     joins = True
 
     def _together(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        once = EliminateCommonSubexpressions()(closed)
-        colouring = Colouring(once.jaxpr, self.reassociate)
+        identities = Identities()
+        once = deduplicated(closed, identities)
+        colouring = Colouring(once.jaxpr, identities, self.reassociate)
         colouring.colour()
         return self._emitted(once, colouring, self._kernels(once, colouring))
 
@@ -229,8 +230,9 @@ class ScanRepeats(_Repetitions):
         deep = Counter([(eqn.primitive, depth) for eqn, depth in places if depth >= self.least])
         if 2 * sum(n for n in deep.values() if n >= copies.least) > deep.total():
             closed = copies(closed)  # Most recurrences run side by side.
-        once = EliminateCommonSubexpressions()(closed)
-        colouring = Colouring(once.jaxpr, self.reassociate, steps=True)
+        identities = Identities()
+        once = deduplicated(closed, identities)
+        colouring = Colouring(once.jaxpr, identities, self.reassociate, steps=True)
         kernels = None
         reasons = [NotBatchableError(_NOT_FOUND)]
         for rounds in _ROUNDS:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jaxprgen  # noqa: F401  # First: it makes Aesara importable.
+from jaxprgen.ir.redundancy import Identities
 from jaxprgen.passes.costs import work_of
 from jaxprgen.passes.kernels import Kernels
 from jaxprgen.passes.repeats import Colouring
@@ -17,7 +18,7 @@ def work(f, *shapes):
     """Return the work of a function of lists of arrays."""
     args = [[np.ones(shape)] * N for shape in shapes]
     jaxpr = jax.make_jaxpr(f)(*args).jaxpr
-    colouring = Colouring(jaxpr, reassociate=True)
+    colouring = Colouring(jaxpr, Identities(), reassociate=True)
     colouring.colour()
     return Kernels(colouring.nodes, jaxpr.outvars).work(colouring.nodes)
 

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxprgen.ir.redundancy import Identities
 from jaxprgen.passes.copies import Copies, Read, is_proven, side_by_side
 from jaxprgen.passes.repeats import Colouring
 
@@ -13,7 +14,7 @@ X = np.linspace(0.0, 1.0, 16)
 
 def nodes(function, name="", *, reassociate=False):
     """The nodes of a function of sixteen numbers, of one primitive or of all."""
-    colouring = Colouring(jax.make_jaxpr(function)(*X).jaxpr, reassociate)
+    colouring = Colouring(jax.make_jaxpr(function)(*X).jaxpr, Identities(), reassociate)
     colouring.colour()
     return [node for node in colouring.nodes if name in ("", node.eqn.primitive.name)]
 

@@ -15,9 +15,7 @@ from jaxprgen.ir import Builder
 from jaxprgen.lowering.graph import Step
 from jaxprgen.lowering.static import (
     FOLD_LIMIT,
-    STATIC,
-    Asking,
-    Path,
+    Reader,
     Request,
     ValueNeededError,
     by_step,
@@ -75,7 +73,7 @@ class RuleContext(NamedTuple):
         StaticShapeError
             It depends on an argument that has no value while the program is emitted: a tracer.
         """
-        return self._values([position])[0]
+        return self._values([position], Request())[0]
 
     def static_int(self, position: int) -> Size:
         """Return `static` of an integer scalar."""
@@ -94,9 +92,9 @@ class RuleContext(NamedTuple):
         A direct call then serves all values by one program. Under a JAX transformation, a program
         is specialized on the value, unless it depends on an argument that is a tracer.
         """
-        call = self.lowering.statics.decisions.call
-        call.asked = True
-        if not call.in_trace:
+        guards = self.lowering.statics.guards
+        guards.tells_traces = True
+        if not guards.in_trace:
             return self.static_or_none(position)
         try:
             return self.static(position)
@@ -118,11 +116,11 @@ class RuleContext(NamedTuple):
         With ``over_steps``, ``decide`` takes a list of such lists: one for each step of the loop
         around, if sequences of the loop decide the values.
         """
-        decisions = self.lowering.statics.decisions
-        if self.node not in decisions.nodes:
+        guards = self.lowering.statics.guards
+        if self.node not in guards.nodes:
             return None
         try:
-            request = Request(given=decisions.values, over_steps=over_steps)
+            request = Request(decides=True, over_steps=over_steps)
             values = self._values(positions, request)
             found = decide(by_step(values) if over_steps else values)
         except StaticShapeError:
@@ -131,7 +129,7 @@ class RuleContext(NamedTuple):
             if needed.node is not None:  # Another node is to decide first.
                 raise
             found = None
-        decisions.found.append(found)
+        guards.decided.append(found)
         return found
 
     def undecided(
@@ -144,24 +142,24 @@ class RuleContext(NamedTuple):
         do.
         """
         statics, needed = self.lowering.statics, tuple[int, ...]()
-        path: Path = (Asking(statics, self.step, tuple(positions)),)
+        request = Request((Reader(statics, self.step, tuple(positions)),))
         # Outside of loops and other nodes, what is not static is not decided over steps either.
-        request = Request(given=statics.decisions.values, over_steps=over_steps)
+        decides = statics.is_inner or not over_steps
         try:
-            self._values(positions, STATIC if over_steps and statics.ask is None else request)
+            self._values(positions, Request(decides=decides, over_steps=over_steps))
         except ValueNeededError as error:
             if error.node is not None:  # Another node is to decide first.
                 raise
-            needed, path = error.inputs, error.path
+            needed, request = error.inputs, error.request
         except StaticShapeError as error:
             found = type(error)(f"{text}\n{error}" if text else str(error))
             found.located = True
             return found
-        if not needed and self.node in statics.decisions.nodes:
+        if not needed and self.node in statics.guards.nodes:
             raise LoweringError("The rule asks for a decision, and does not take it.")
-        raise ValueNeededError(needed, path, self.node)
+        raise ValueNeededError(needed, request, self.node)
 
-    def _values(self, positions: Sequence[int], request: Request = STATIC) -> list[Any]:
+    def _values(self, positions: Sequence[int], request: Request) -> list[Any]:
         return self.lowering.statics.values_of(self.step, positions, request)
 
     def producer(self, position: int) -> tuple[Any, list[Any], int] | None:

@@ -19,7 +19,7 @@ from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.nested import lower
-from jaxprgen.lowering.static import ValueNeededError, where
+from jaxprgen.lowering.static import ValueNeededError
 
 
 class OverriddenGraph(NamedTuple):
@@ -90,7 +90,7 @@ class OverriddenGraph(NamedTuple):
         except ValueNeededError as needed:
             raise StaticShapeError(
                 f"A shape in the derivative of {self.name} depends on a value that is known only "
-                f"when the program runs.\n{where(needed.path)}"
+                f"when the program runs.\n{needed.request.where}"
             ) from None
 
 

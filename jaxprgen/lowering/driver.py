@@ -29,8 +29,8 @@ from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.graph import OutputType, Plan, Step
 from jaxprgen.lowering.registry import Rule, find_rule
 from jaxprgen.lowering.static import (
-    Ask,
-    Decisions,
+    Around,
+    Guards,
     Row,
     Statics,
     ValueNeededError,
@@ -71,8 +71,8 @@ class Lowering:
         category for every other warning.
     wide
         Whether results have the dtypes that the graph declares, or 32 bits; by default as x64 says.
-    ask, hindrance, decisions
-        As for `jaxprgen.lowering.static.Statics`.
+    guards, around
+        As for `jaxprgen.lowering.static.Statics`; by default, nothing is decided by values.
     observer
         Called after each step of this plan; the steps of plans inside of it are not observed.
 
@@ -99,9 +99,8 @@ class Lowering:
         checks: bool,
         announce: Callable[..., None],
         wide: bool | None = None,
-        ask: Ask | None = None,
-        hindrance: Callable[[int, bool], str] = lambda *_: "",
-        decisions: Decisions | None = None,
+        guards: Guards | None = None,
+        around: Around | None = None,
         observer: Observer | None = None,
     ) -> None:
         self.plan = plan
@@ -117,7 +116,7 @@ class Lowering:
         self.values: list[Any] = [
             Value(builder.constant(x)) if type(x) is ArrayImpl else as_value(x) for x in plan.values
         ]
-        self.statics = Statics(plan, self.values, decisions, hindrance, ask)
+        self.statics = Statics(plan, self.values, guards or Guards(), around)
         declared_inputs = zip(plan.inputs, plan.input_places, strict=True)
         for position, (declared, place) in enumerate(declared_inputs):
             builder.source_info = plan.source_infos[place]
@@ -263,8 +262,8 @@ class Lowering:
             self.checks,
             self.announce,
             self._wide,
-            self.statics.asking(step, positions),
-            decisions=self.statics.decisions,
+            self.statics.guards,
+            Around(self.statics, step, positions),
         )
         inner.programs = self.programs
         return inner

@@ -4,15 +4,19 @@ A value is *static* if it follows from constants, from shapes, or from arguments
 program is specialized. Rules ask for static values because shapes depend on them. Where only a
 consequence of a value matters, such as the number of elements that a mask selects, a node *decides*
 it, and one program serves all arguments for which the node decides the same.
+
+`Statics` answers the rules of one plan. It evaluates the steps in question from what is static. If
+that needs inputs of the plan, it requires them from `Guards`, which has the arguments of a program,
+or from `Around`, the step that holds an inner plan. Guards that lack a value raise
+`ValueNeededError`. The specializer catches it, guards that value as well, and lowers the plan again.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from types import MappingProxyType
-from typing import Any, NamedTuple, TypeAlias
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -89,7 +93,7 @@ class Row(NamedTuple):
     position: int
 
 
-class EachStep(NamedTuple):
+class PerStep(NamedTuple):
     """The values that one variable has in the steps of a loop, one after the other."""
 
     loop: Any
@@ -98,20 +102,18 @@ class EachStep(NamedTuple):
 
 def by_step(values: Sequence[Any]) -> list[list[Any]]:
     """Return the values of variables in each step; one list if none of them changes."""
-    lengths = [len(x.values) for x in values if type(x) is EachStep]
+    lengths = [len(x.values) for x in values if type(x) is PerStep]
     return [
-        [x.values[i] if type(x) is EachStep else x for x in values]
+        [x.values[i] if type(x) is PerStep else x for x in values]
         for i in range(lengths[0] if lengths else 1)
     ]
 
 
-def changes() -> StaticShapeError:
-    """Return the error of a value that changes, and is not known."""
-    return StaticShapeError(
-        "A shape depends on a value that changes from one step of a loop to the next, and is not "
-        "known while the program is emitted.\nMake all that the loop gives of one shape: compute "
-        "with as much as there can be, and mask the rest."
-    )
+_CHANGES = (
+    "A shape depends on a value that changes from one step of a loop to the next, and is not "
+    "known while the program is emitted.\nMake all that the loop gives of one shape: compute with "
+    "as much as there can be, and mask the rest."
+)
 
 
 def compute(
@@ -126,12 +128,12 @@ def compute(
     StaticShapeError
         Values change from step to step of several loops.
     """
-    changing = {place: x for place, x in given.items() if type(x) is EachStep}
+    changing = {place: x for place, x in given.items() if type(x) is PerStep}
     if not changing:
         return function(dict(given))
     loop, *others = {x.loop for x in changing.values()}
     if others:
-        raise changes()
+        raise StaticShapeError(_CHANGES)
     known: dict[Any, dict[int, Any]] = {}  # Many steps may have the same values.
     found: list[dict[int, Any]] = []
     for row in by_step([*changing.values()]):
@@ -140,27 +142,41 @@ def compute(
             own = dict(zip(changing, map(np.asarray, row), strict=True))
             known[key] = function({**given, **own})
         found.append(known[key])
-    return {place: EachStep(loop, [x[place] for x in found]) for place in targets}
+    return {place: PerStep(loop, [x[place] for x in found]) for place in targets}
 
 
-# --- What lowering cannot go on without ---------------------------------------------------
+# --- Where the values of inputs come from --------------------------------------------------
 
 
-class Asking(NamedTuple):
-    """A step that asks for the values of inputs, by position, and the `Statics` of its plan."""
+class Reader(NamedTuple):
+    """A step that reads the values of inputs, by position, and the `Statics` of its plan."""
 
     statics: Statics
     step: Step
     positions: tuple[int, ...]
 
 
-Path: TypeAlias = tuple[Asking, ...]
-"""The steps that ask for a value, from the inside out."""
+class Request(NamedTuple):
+    """A request for values of a plan's inputs.
 
+    Attributes
+    ----------
+    readers
+        The steps that read them, from the inside out.
+    decides
+        Whether a node only decides something by them; else they become part of the program.
+    over_steps
+        Whether values that change from step to step of the loop around may be those in `PerStep`.
+    """
 
-def where(path: Path) -> str:
-    """Return lines that name the nodes of a path, their inputs and the user's lines."""
-    return "\n".join(asking.statics.describe(asking.step) for asking in path)
+    readers: tuple[Reader, ...] = ()
+    decides: bool = False
+    over_steps: bool = False
+
+    @property
+    def where(self) -> str:
+        """Lines that name the nodes of the readers, their inputs and the user's lines."""
+        return "\n".join(reader.statics.describe(reader.step) for reader in self.readers)
 
 
 class ValueNeededError(Exception):
@@ -170,37 +186,22 @@ class ValueNeededError(Exception):
     ----------
     inputs
         The positions of the inputs, and after them of shared variables.
-    path
-        The steps that ask for them.
+    request
+        The request for them.
     node
         The node that decides something by their values; None if the values are to be static.
     """
 
-    def __init__(self, inputs: Sequence[int], path: Path, node: Any = None) -> None:
+    def __init__(self, inputs: Sequence[int], request: Request, node: Any = None) -> None:
         super().__init__("The values of inputs are needed.")
         self.inputs = tuple(inputs)
-        self.path = path
+        self.request = request
         self.node = node
 
 
 @dataclass
-class CallMode:
-    """How a program is called.
-
-    Attributes
-    ----------
-    in_trace
-        Whether the call is under a JAX transformation.
-    asked
-        Whether a step asked for that.
-    """
-
-    in_trace: bool = False
-    asked: bool = False
-
-
-class Decisions(NamedTuple):
-    """What nodes decide by values that the program itself takes as arguments.
+class Guards:
+    """What a program takes for granted of the values of its arguments, beside static ones.
 
     Attributes
     ----------
@@ -209,41 +210,62 @@ class Decisions(NamedTuple):
         and nodes whose results have as many elements as values say.
     values
         The values of arguments that they decide by, by position.
-    found
-        What they decided, in the order of lowering; None where arguments do not tell.
-    call
-        How the program is called.
+    hindrance
+        Says why a program cannot depend on the value of an argument, by position and by whether a
+        node only decides something by it; an empty string if it can.
+    in_trace
+        Whether the program is called under a JAX transformation.
+    decided
+        What nodes decided, in the order of lowering; None where arguments do not tell.
+    tells_traces
+        Whether a step asked whether the call is under a transformation.
     """
 
-    nodes: frozenset[Any]
-    values: Mapping[int, Any]
-    found: list[Any]
-    call: CallMode
+    nodes: frozenset[Any] = frozenset()
+    values: Mapping[int, Any] = field(default_factory=dict)
+    hindrance: Callable[[int, bool], str] = lambda *_: ""
+    in_trace: bool = False
+    decided: list[Any] = field(default_factory=list)
+    tells_traces: bool = False
+
+    def require(self, positions: Sequence[int], request: Request) -> list[Any]:
+        """Return the values of arguments by which nodes decide, or raise what asks for values."""
+        for text in filter(None, (self.hindrance(i, request.decides) for i in positions)):
+            raise StaticShapeError(text).at(request.where)
+        if not request.decides or not self.values.keys() >= {*positions}:
+            raise ValueNeededError(positions, request)
+        return [self.values[i] for i in positions]
 
 
-class Request(NamedTuple):
-    """A request for the values of a step's inputs.
+class Around(NamedTuple):
+    """The step that holds an inner plan.
 
     Attributes
     ----------
-    path
-        The steps inside of that step that ask for them.
-    given
-        Values of arguments by which the node only decides something, by position.
-    over_steps
-        Whether values that change from step to step of the loop around may be those in `EachStep`.
+    statics, step
+        The step, and the `Statics` of its plan.
+    positions
+        The step's input that each input of the inner plan is, or is a row of, or None where it is
+        none of them; if this itself is None, they are the same.
     """
 
-    path: Path = ()
-    given: Mapping[int, Any] = MappingProxyType({})
-    over_steps: bool = False
+    statics: Statics
+    step: Step
+    positions: Sequence[int | Row | None] | None
 
+    def require(self, positions: Sequence[int], request: Request) -> list[Any]:
+        """Return the values of inputs of the inner plan, or raise what asks for those around."""
+        return [self._value(i, request) for i in positions]
 
-STATIC = Request()
-"""A request for static values."""
-
-Ask: TypeAlias = Callable[[int, Request], Any]
-"""Gives the value of an input of a plan inside of another one, from what is around it."""
+    def _value(self, position: int, request: Request) -> Any:
+        outer = position if self.positions is None else self.positions[position]
+        if isinstance(outer, int):
+            return self.statics.values_of(self.step, [outer], request)[0]
+        if isinstance(outer, Row) and request.over_steps:
+            (rows,) = self.statics.values_of(self.step, [outer.position], request)
+            if type(rows) is not PerStep:
+                return PerStep(self.step.node, list(rows))
+        raise StaticShapeError(_CHANGES).at(request.where)
 
 
 class Statics:
@@ -255,71 +277,47 @@ class Statics:
         The plan.
     values
         The values of its variables so far, by place; the driver adds to them.
-    decisions
-        The nodes that are to decide, and by which values.
-    hindrance
-        Says why a program cannot depend on the value of an argument, by position and by whether a
-        node only decides something by it; an empty string if it can.
-    ask
-        For a plan inside of another one: gives the values of its inputs.
+    guards
+        What the program takes for granted of its arguments.
+    around
+        For a plan inside of a step: that step.
 
     Attributes
     ----------
+    guards
+        The parameter.
     asked
         Whether the value of an input was asked for.
-    decisions, ask
-        The parameters.
     """
 
     def __init__(
-        self,
-        plan: Plan,
-        values: Sequence[Any],
-        decisions: Decisions | None = None,
-        hindrance: Callable[[int, bool], str] = lambda *_: "",
-        ask: Ask | None = None,
+        self, plan: Plan, values: Sequence[Any], guards: Guards, around: Around | None
     ) -> None:
         self._plan = plan
         self._values = values
-        self._hindrance = hindrance
-        self.ask = ask
-        self.decisions = decisions or Decisions(frozenset(), {}, [], CallMode())
+        self._source = around or guards
+        self.guards = guards
         self.asked = False
 
-    def asking(self, step: Step, positions: Sequence[int | Row | None] | None) -> Ask:
-        """Return what a plan inside of a step asks for the values of its inputs.
-
-        ``positions`` says which input of the step is which of the inner plan's; by default they
-        are the same.
-        """
-
-        def ask(position: int, request: Request) -> Any:
-            outer = position if positions is None else positions[position]
-            if isinstance(outer, int):
-                return self.values_of(step, [outer], request)[0]
-            if isinstance(outer, Row) and request.over_steps:
-                (rows,) = self.values_of(step, [outer.position], request)
-                if type(rows) is not EachStep:
-                    return EachStep(step.node, list(rows))
-            raise changes().at(where(request.path))
-
-        return ask
+    @property
+    def is_inner(self) -> bool:
+        """Whether the plan is inside of a step."""
+        return self._source is not self.guards
 
     def describe(self, step: Step) -> str:
         """Return lines that name a step's node, its inputs and the user's line."""
         inputs = [self._values[place] for place in step.inputs]
         return self._plan.library.describe(step.node, inputs)
 
-    def values_of(
-        self, step: Step, positions: Sequence[int], request: Request = STATIC
-    ) -> list[Any]:
+    def values_of(self, step: Step, positions: Sequence[int], request: Request) -> list[Any]:
         """Return the values of a step's inputs, or raise what asks for those of arguments."""
         places = [step.inputs[i] for i in positions]
         found: dict[int, Any] = {place: static_value(self._values[place]) for place in places}
         targets = [place for place, value in found.items() if value is None]
         if targets:
-            path = (*request.path, Asking(self, step, tuple(positions)))
-            found |= self._evaluated(targets, request._replace(path=path))
+            reader = Reader(self, step, tuple(positions))
+            request = request._replace(readers=(*request.readers, reader))
+            found |= self._evaluated(targets, request)
         return [found[place] for place in places]
 
     def _evaluated(self, targets: Sequence[int], request: Request) -> dict[int, Any]:
@@ -349,7 +347,7 @@ class Statics:
         try:
             return compute(functools.partial(self._computed, steps, seen), found, targets)
         except StaticShapeError as error:
-            raise error if error.located else error.at(where(request.path)) from None
+            raise error if error.located else error.at(request.where) from None
 
     def _computed(self, steps: set[int], seen: set[int], found: dict[int, Any]) -> dict[int, Any]:
         """Add the results of these steps that were ``seen`` to values of arguments."""
@@ -371,15 +369,7 @@ class Statics:
             raise StaticShapeError(
                 "A shape depends on a random draw, which has no value while the program is "
                 "emitted.\nDraw in a function of its own, and pass what it returns."
-            ).at(where(request.path))
-        positions = {place: leaves.index(place) for place in places}
-        if self.ask is not None:
-            self.asked = True
-            return {p: self.ask(i, request) for p, i in positions.items()}
-        given = request.given
-        decides = given is self.decisions.values
-        for text in filter(None, (self._hindrance(i, decides) for i in positions.values())):
-            raise StaticShapeError(text).at(where(request.path))
-        if not given.keys() >= set(positions.values()):
-            raise ValueNeededError(tuple(positions.values()), request.path)
-        return {place: given[i] for place, i in positions.items()}
+            ).at(request.where)
+        self.asked = True
+        values = self._source.require([leaves.index(place) for place in places], request)
+        return dict(zip(places, values, strict=True))

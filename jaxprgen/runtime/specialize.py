@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import threading
 import time
@@ -20,7 +21,7 @@ from jaxprgen.ir.rewriting import without_values
 from jaxprgen.ir.shardings import with_shardings
 from jaxprgen.lowering.driver import Lowering, Observer
 from jaxprgen.lowering.graph import Plan
-from jaxprgen.lowering.static import CallMode, Decisions, ValueNeededError
+from jaxprgen.lowering.static import Guards, ValueNeededError
 from jaxprgen.runtime.announcements import Announcements
 from jaxprgen.runtime.cache import MOST_PROGRAMS, CacheInfo
 from jaxprgen.runtime.program import Options, Program
@@ -215,10 +216,15 @@ class Specializer:
         plan = self._plan
         if not _jax.x64_enabled():
             self._announcements.narrowing()
-        values = _GivenValues(plan, arguments)
-        deciding = values.usable(needs.deciding, decides=True)
-        call = CallMode(_any_tracer(arguments))
-        decisions = Decisions(needs.nodes, deciding, [], call)
+        hindrance = functools.partial(_hindrance, plan, arguments)
+        declared = [*plan.inputs, *plan.shared]
+
+        def usable(positions: Sequence[int], decides: bool) -> dict[int, Array]:
+            found = (i for i in positions if not hindrance(i, decides))
+            return {i: np.asarray(arguments[i], declared[i].dtype) for i in found}
+
+        deciding = usable(needs.deciding, True)
+        guards = Guards(needs.nodes, deciding, hindrance, _any_tracer(arguments))
         # A constant of the program is known by the identity of its array, and one array may be the
         # value of two variables. Programs are for all values, so they keep none.
         given = shared
@@ -230,11 +236,10 @@ class Specializer:
                 plan,
                 builder,
                 shared,
-                values.usable(needs.static, decides=False),
+                usable(needs.static, False),
                 self._options.checks,
                 self._announcements.of_node,
-                hindrance=values.hindrance,
-                decisions=decisions,
+                guards=guards,
                 observer=self._observer,
             )
             constrain_leaves(lowering)
@@ -257,8 +262,7 @@ class Specializer:
             closed = with_shardings(closed, types, mesh, held)
         seconds = {"emit": emitted - start, "passes": time.perf_counter() - emitted}
         kept = lowering.values if self._observer else None
-        decided = tuple(decisions.found)
-        self._tells_traces |= call.asked
+        self._tells_traces |= guards.tells_traces
         deciding.clear()  # Derivatives that are made later serve all values that decide alike.
         by_types = not (needs.static or needs.deciding or any(self._carried(arguments)))
         # Devices would have to agree on how values are split that calls hand over.
@@ -266,7 +270,7 @@ class Specializer:
         program = Program(
             closed, shared, self._options, kept, seconds, by_types=by_types, data=data
         )
-        return program, decided
+        return program, tuple(guards.decided)
 
     def _carried(self, arguments: Sequence[Any]) -> list[Any]:
         """Return how the arguments are split whose next values the program returns."""
@@ -301,36 +305,25 @@ def _digest(x: Array) -> bytes:
     return x.tobytes() if x.size <= STATIC_LIMIT else hashlib.sha256(x.tobytes()).digest()
 
 
-class _GivenValues(NamedTuple):
-    """The values that a plan's inputs and shared variables have in a call."""
+def _hindrance(plan: Plan, arguments: Sequence[Any], i: int, decides: bool) -> str:
+    """Return why a shape cannot depend on the value of an argument; empty if it can.
 
-    plan: Plan
-    arguments: Sequence[Any]
-
-    def usable(self, positions: Sequence[int], *, decides: bool) -> dict[int, Array]:
-        """Return those at some positions that a shape can depend on, in their declared dtypes."""
-        declared = [*self.plan.inputs, *self.plan.shared]
-        found = (i for i in positions if not self.hindrance(i, decides))
-        return {i: np.asarray(self.arguments[i], declared[i].dtype) for i in found}
-
-    def hindrance(self, i: int, decides: bool) -> str:
-        """Return why a shape cannot depend on a value, and what to do; empty if it can.
-
-        Parameters
-        ----------
-        i
-            The position of the input, or of the shared variable after all inputs.
-        decides
-            Whether the value only decides something, and is not part of the program.
-        """
-        inputs = self.plan.inputs
-        name = [*inputs, *self.plan.shared][i].name
-        x, kind = self.arguments[i], "input" if i < len(inputs) else "shared variable"
-        why = _hindrance(x, name, i, decides)
-        return why and f"A shape depends on the value of {kind} {name!r}, which is {why}"
+    Parameters
+    ----------
+    plan, arguments
+        The plan, and its arguments, with the values of shared variables after all others.
+    i
+        The position of the argument.
+    decides
+        Whether the value only decides something, and is not part of the program.
+    """
+    name = [*plan.inputs, *plan.shared][i].name
+    kind = "input" if i < len(plan.inputs) else "shared variable"
+    why = _why_not(arguments[i], name, i, decides)
+    return why and f"A shape depends on the value of {kind} {name!r}, which is {why}"
 
 
-def _hindrance(x: Any, name: str, position: int, decides: bool) -> str:
+def _why_not(x: Any, name: str, position: int, decides: bool) -> str:
     what = "array" if np.ndim(x) else "number"
     if is_key(x):
         return (

@@ -27,7 +27,7 @@ from jaxprgen.ir import Builder
 from jaxprgen.lowering.driver import Lowering
 from jaxprgen.lowering.graph import Plan, Step
 from jaxprgen.lowering.names import Apply, Variable
-from jaxprgen.lowering.static import CallMode, Decisions, ValueNeededError
+from jaxprgen.lowering.static import Guards, ValueNeededError
 
 SIZE = 6
 """The size that stands for undeclared ones, and the number that stands for those that are asked."""
@@ -159,9 +159,7 @@ class _Attempt:
             {i: self._value(i) for i in self._known},
             checks=False,
             announce=lambda *_: None,
-            decisions=Decisions(
-                frozenset(self._deciding), {i: self._value(i) for i in self._asked}, [], CallMode()
-            ),
+            guards=Guards(frozenset(self._deciding), {i: self._value(i) for i in self._asked}),
         )
         values = lowering.values
         for step in lowering.steps:
@@ -199,7 +197,7 @@ class _Attempt:
             self._asked.update(needed.inputs)
             self._deciding.add(needed.node)
         inputs: list[Variable] = []
-        for _, step, positions in needed.path:
+        for _, step, positions in needed.request.readers:
             if _node_of(step) in self._nodes:
                 node, inputs = _node_of(step), [step.node.inputs[i] for i in positions]
                 break

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -31,12 +30,9 @@ from jaxprgen.lowering.static import Guards, ValueNeededError
 
 SIZE = 6
 """The size that stands for undeclared ones, and the number that stands for those that are asked."""
-MOST_STEPS = 20_000
-"""How many steps are lowered, at about 20 µs each, to find sizes that all nodes take."""
-
-Sizes: TypeAlias = Mapping[tuple[int, int], int]
+Sizes: TypeAlias = Mapping[tuple[int, int], Any]
 """The sizes that stand for undeclared ones, by the input's position and the axis."""
-_DEFINITE = StaticShapeError, UnsupportedOpError, LoweringError, EquationError, CallbackError
+_DEFINITE = StaticShapeError, UnsupportedOpError, EquationError, CallbackError
 """Errors that no other sizes or values would avoid."""
 _UNKNOWN = object()
 """Stands for a result of a failed node that is neither an array nor a generator."""
@@ -60,20 +56,22 @@ class Lowered:
     refused
         The errors of nodes that cannot be lowered.
     unclear
-        The errors of nodes that cannot be lowered with the sizes that stand for undeclared ones,
-        and the shapes of their inputs.
+        The errors of nodes that cannot be lowered with the sizes that stand for undeclared ones.
+    lowered
+        Nodes that were lowered, be it before it was known which values others need.
     """
 
     needs: dict[Apply, Need] = field(default_factory=dict)
     refused: dict[Apply, JaxprGenError] = field(default_factory=dict)
-    unclear: dict[Apply, tuple[JaxprGenError, list[Shape]]] = field(default_factory=dict)
+    unclear: dict[Apply, JaxprGenError] = field(default_factory=dict)
+    lowered: set[Apply] = field(default_factory=set)
 
 
 def lower_abstractly(plan: Plan, nodes: Collection[Apply]) -> Lowered:
     """Lower a plan for arguments of which only the declared types are known.
 
-    One size stands for all undeclared ones. If a node refuses it, each axis gets a size of its own,
-    and sizes that meet in a node are equated until the node takes them.
+    One size stands for all undeclared ones. If a node refuses it, symbols stand for them instead:
+    such a program takes for granted that sizes are equal that have to be.
 
     Parameters
     ----------
@@ -86,40 +84,13 @@ def lower_abstractly(plan: Plan, nodes: Collection[Apply]) -> Lowered:
     first = _Attempt(plan, nodes, dict.fromkeys(axes, SIZE)).run()
     if not first.unclear or not axes:
         return first
-    sizes: Sizes = {axis: SIZE + 1 + 2 * i for i, axis in enumerate(axes)}
-    own = set(sizes.values())
-    found, tries = _Attempt(plan, nodes, sizes).run(), MOST_STEPS // len(plan.steps)
-    while found.unclear and tries > 0:
-        node, (_, shapes) = next(iter(found.unclear.items()))
-        for changed in itertools.islice(_equated(sizes, own, shapes), tries):
-            tries -= 1
-            after = _Attempt(plan, nodes, changed).run()
-            if node not in after.unclear:
-                found, sizes = after, changed
-                break
-        else:
-            break
-    return min(first, found, key=lambda lowered: len(lowered.unclear))
-
-
-def _equated(sizes: Sizes, own: set[int], shapes: Sequence[Shape]) -> Iterator[Sizes]:
-    """Yield sizes with some equated that meet in a node: those that share an axis, then any two.
-
-    ``own`` are the sizes that may change, and ``shapes`` those of the node's inputs.
-    """
-
-    def equations(pairs: Callable[[Shape, Shape], Any]) -> list[tuple[int, int]]:
-        found = (mn for a, b in itertools.permutations(shapes, 2) for mn in pairs(a, b))
-        return [(m, n) for m, n in found if m in own and (n < m or n not in own)]
-
-    aligned = dict(equations(lambda a, b: zip(a[::-1], b[::-1], strict=False)))
-    for change in (aligned, *({m: n} for m, n in equations(itertools.product))):
-        changed = dict(sizes)
-        for axis, n in sizes.items():
-            while n in change:
-                n = change[n]
-            changed[axis] = n
-        yield changed
+    scope = jax.export.SymbolicScope()
+    symbols = (jax.export.symbolic_shape(f"n{i}", scope=scope)[0] for i in range(len(axes)))
+    second = _Attempt(plan, nodes, dict(zip(axes, symbols, strict=True))).run()
+    for errors in (first.unclear, first.refused):
+        for node in errors.keys() & second.lowered:
+            del errors[node]
+    return first
 
 
 class _Attempt:
@@ -144,15 +115,16 @@ class _Attempt:
         needed, before = (self._known, self._asked, self._deciding), -1
         while before != sum(map(len, needed)):
             before = sum(map(len, needed))
-            self._found = Lowered(self._found.needs)
+            found = self._found = Lowered(self._found.needs, lowered=self._found.lowered)
             with Builder(map(self._type, range(len(self._shapes)))) as builder:
                 self._lower(builder)
+            found.lowered |= {*self._nodes} - {*found.needs, *found.refused, *found.unclear}
         return self._found
 
     def _lower(self, builder: Builder) -> None:
         """Lower every step, and the outputs. Stand-ins take the place of results that fail."""
         plan = self._plan
-        lowering = self._lowering = Lowering(
+        lowering = Lowering(
             plan,
             builder,
             self._shared,
@@ -180,11 +152,13 @@ class _Attempt:
             self._note(needed, node)
         except JaxprGenError as error:
             is_chosen = self._sizes or self._known or self._asked or found.refused
-            if isinstance(error, _DEFINITE) or not is_chosen:
+            is_definite = isinstance(error, _DEFINITE)
+            if isinstance(error, LoweringError):  # The values that it needs may be of wrong sizes.
+                is_definite = node not in found.needs or not self._sizes
+            if is_definite or not is_chosen:
                 found.refused[node] = error
             elif node not in found.needs:  # Otherwise its values may be wrong, too.
-                xs = [self._lowering.values[place] for place in step.inputs]
-                found.unclear[node] = error, [x.shape for x in xs if isinstance(x, Value)]
+                found.unclear[node] = error
         else:
             return True
         return False
@@ -214,7 +188,8 @@ class _Attempt:
     def _value(self, i: int) -> Array:
         if i >= len(self._shapes):
             return np.asarray(self._shared[i - len(self._shapes)])
-        return np.full(self._shapes[i], SIZE).astype(self._plan.inputs[i].dtype)
+        shape = tuple(SIZE if _jax.is_symbolic(n) else n for n in self._shapes[i])
+        return np.full(shape, SIZE).astype(self._plan.inputs[i].dtype)
 
 
 def _type(shape: Shape, dtype: Any) -> Any:

@@ -167,7 +167,7 @@ def _troubles_of(lowered: Lowered, leaves: Mapping[Variable, None]) -> dict[Appl
         reached = _routes(need.leaves, leaves)
         names = ", ".join(name_of(v) for v in leaves if v in reached)
         troubles[node] = "static", f"its shape is decided by the value of {names}", ""
-    for node, (error, _) in lowered.unclear.items():
+    for node, error in lowered.unclear.items():
         reason = f"it may fail: with sizes chosen by `check`, {_told(error)[0]}"
         troubles[node] = "unclear", reason, "declare the sizes of the inputs in their types"
     for node, error in lowered.refused.items():

@@ -209,6 +209,9 @@ def progression(
 class LoopRows(Deferred):
     """The rows that a loop leaves: those of a state, of a window's array, or of a stacked output.
 
+    All attributes but the last three describe the whole that the loop leaves. These three say which
+    part of it this is.
+
     Attributes
     ----------
     row, kind
@@ -223,13 +226,13 @@ class LoopRows(Deferred):
         ``count`` is a scalar and at least ``least``. The pieces may hold more rows.
     refuse
         Returns the error for a graph that needs to know the number of rows.
-    start, stop
-        The number of rows of the pieces to leave out in front and, as a number <= 0, at the end.
-    backwards
-        Whether the rows are in reverse order.
     before
         Arrays of as many rows as the loop has steps, by the row at which they start: rows that are
         available without concatenation, because the steps carried them.
+    start, stop
+        The number of rows to leave out in front and, as a number <= 0, at the end.
+    backwards
+        Whether the rows are in reverse order.
     """
 
     row: Shape
@@ -240,10 +243,10 @@ class LoopRows(Deferred):
     refuse: Callable[[], Exception]
     extra: int = 0
     least: int = 0
+    before: Mapping[int, Value] = field(default_factory=dict)
     start: int = 0
     stop: int = 0
     backwards: bool = False
-    before: Mapping[int, Value] = field(default_factory=dict)
 
     @property
     def dtype(self) -> Dtype:
@@ -278,12 +281,17 @@ class LoopRows(Deferred):
             raise self.refuse()
         if self.count is None:
             return full((), self.length, INT64)
-        return self.count + self.extra if self.extra else self.count
+        return self.count + self._more if self._more else self.count
+
+    @property
+    def _more(self) -> int:
+        """The number of rows besides those that the program counts."""
+        return self.extra - self.start + self.stop
 
     def has(self, index: int) -> Value | None:
         """Return whether row ``index`` exists; None if it does for any number of steps."""
         wanted = index + 1 if index >= 0 else -index
-        if self.count is None or self.least + self.extra >= wanted:
+        if self.count is None or self.least + self._more >= wanted:
             return None
         rows = self.rows()
         return rows >= wanted
@@ -303,16 +311,8 @@ class LoopRows(Deferred):
                 return None
         if self.backwards:
             front, behind = -behind, -front
-        backwards = self.backwards != (step < 0)
-        return replace(
-            self,
-            ends={i - behind: x for i, x in self.ends.items()},
-            extra=self.extra + behind - front,
-            start=self.start + front,
-            stop=self.stop + behind,
-            backwards=backwards,
-            before={i - front: x for i, x in self.before.items()},
-        )
+        start, stop, backwards = self.start + front, self.stop + behind, self.backwards
+        return replace(self, start=start, stop=stop, backwards=backwards != (step < 0))
 
     def take(self, index: int) -> Value | None:
         """Return ``self[index]``, or None if it is not known which row that is."""
@@ -321,8 +321,8 @@ class LoopRows(Deferred):
             ix.require_index(index, length, 0)
             index = index - length if index >= 0 else index
             index = -1 - length - index if self.backwards else index
-        if index < 0 and index in self.ends:
-            return self.ends[index]
+        if index < 0 and index + self.stop in self.ends:
+            return self.ends[index + self.stop]
         if length is None:
             return None
         place = self.start + length + index
@@ -357,7 +357,7 @@ class LoopRows(Deferred):
         """Emit all rows; if only the program knows their number, those that a mask selects."""
         if self.pieces is None:
             raise self.refuse()
-        rows = self.before.get(0)
+        rows = self.before.get(self.start)
         if rows is not None and rows.shape[0] == self.length:
             return lax.rev(rows, (0,)) if self.backwards else rows
         total = sum(x.shape[0] for x in self.pieces)
@@ -373,7 +373,7 @@ class LoopRows(Deferred):
         if self.count is None:
             return lax.rev(whole, (0,)) if self.backwards else whole
         count = whole.shape[0]
-        key = "rows", identity(self.count.source), self.extra, count
+        key = "rows", identity(self.count.source), self._more, count
         mask = current_builder().memoized(key, lambda: (self._mask(count), self.count))[0]
         return select(whole, mask, 0, self.refuse)
 

@@ -259,8 +259,7 @@ class _LoopEmitter:
         for s, d in zip(loop.states, self.depths, strict=True):
             head = slice_axis(s.rows, 0, 0, d)
             trace = self._trace(head, s.kept, _next(carries, d), ended, stacked)
-            carried = {j: ended.before[place + j] for j in range(d) if place + j in ended.before}
-            before = {j - trace.start: rows for j, rows in carried.items()}
+            before = {j: ended.before[place + j] for j in range(d) if place + j in ended.before}
             states.append(replace(trace, before=before))
             place += d
         stacks = [self._trace(None, s.kept, _next(last, 1), ended, stacked) for s in loop.stacks]

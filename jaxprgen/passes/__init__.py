@@ -49,7 +49,8 @@ Each module and the modules of this package that it needs:
   `inlining`).
 - `guard_branches`: `GuardBranches` keeps derivatives of branches that are not taken out of
   gradients (`conditions`, `places`, `inlining`).
-- `fewer_kernels`: `FewerKernels` gives derivatives that compile sooner (`inlining`).
+- `fewer_kernels`: `FewerKernels` writes gamma functions and derivatives that compile sooner
+  (`inlining`).
 - `reduce_in_scan`: `ReduceInScan` fuses reductions with the loop before them (`unbatching`,
   `inlining`).
 """

@@ -1,4 +1,4 @@
-"""Derivatives that XLA compiles to fewer kernels."""
+"""Functions and derivatives that XLA compiles to fewer kernels."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal
-from jaxprgen.emit import primitives as emit
 from jaxprgen.emit.custom_derivatives import with_derivatives
 from jaxprgen.emit.values import Value
 from jaxprgen.ir import Atom, Builder
@@ -18,6 +17,7 @@ from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.rewriting import rewritten
 from jaxprgen.passes.inlining import bound_to
 from jaxprgen.passes.meaning import Meaning
+from jaxprgen.special import gamma_functions
 
 _MANY = 8
 """Fewer rows are left to XLA, which can fuse their slices with other work."""
@@ -25,12 +25,13 @@ _MANY = 8
 
 @dataclass(frozen=True)
 class FewerKernels:
-    """Give two primitives derivatives that compile sooner, with the same values.
+    """Write some primitives and derivatives so that XLA compiles fewer kernels.
 
-    ``lgamma`` and its derivative are series that have eight quotients in common. XLA keeps each of
-    these as an array of its own: a value with its gradient takes 11 kernels, and two if an
-    optimization barrier is between them. That is done for single numbers. Of arrays the quotients
-    would be computed twice, which takes up to half as long again in each call.
+    XLA computes ``lgamma`` and ``digamma`` by sums of eight quotients, each of which it keeps as an
+    array, and by its sine and cosine. `jaxprgen.special.gamma_functions` has them as polynomials
+    and one or two logarithms. A value with its gradient takes half of the time, and the largest
+    error falls from 16 to 2 units in the last place (`lgamma`), and from 8 to 5 (`digamma`). Their
+    derivatives are exact where XLA's polygamma functions are not.
 
     Where many rows are joined, such as separate scalars, JAX slices their cotangents. XLA compiles
     one kernel per slice. `_jax.split_rows_p` takes all of them by one.
@@ -38,17 +39,17 @@ class FewerKernels:
     This comes last, because other passes look into joins, and batch ``lgamma``.
     """
 
-    meaning = Meaning.SAME_BITS
+    meaning = Meaning.BETTER
 
     def __call__(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        """Return the program with such derivatives, or the given one if it needs none.
+        """Return the program with such equations, or the given one if it needs none.
 
         Parameters
         ----------
         closed : ClosedJaxpr
             The program. It is not changed.
         """
-        return rewritten(closed, {"lgamma", "concatenate"}, _replaced)
+        return rewritten(closed, {*_WRITTEN, "concatenate"}, _replaced)
 
 
 def _replaced(eqn: JaxprEqn) -> Sequence[JaxprEqn] | None:
@@ -57,11 +58,9 @@ def _replaced(eqn: JaxprEqn) -> Sequence[JaxprEqn] | None:
         return None
     b = Builder([x.aval for x in operands])  # Sets `plain` by the types.
     b.source_info = eqn.source_info
-    if eqn.primitive.name == "lgamma":
-        if operands[0].aval.shape:
-            return None
+    if written := _WRITTEN.get(eqn.primitive.name):
         with b:
-            result = _lgamma(Value(operands[0])).atom()
+            result = written(Value(operands[0])).atom()
     elif b.plain and _joins_many_rows(eqn):
         result = _joined(b, operands)
     else:
@@ -69,15 +68,14 @@ def _replaced(eqn: JaxprEqn) -> Sequence[JaxprEqn] | None:
     return bound_to(b, [result], eqn.outvars)
 
 
-# --- lgamma -----------------------------------------------------------------------------------
+# --- Gamma functions --------------------------------------------------------------------------
 
-
-def _alone(x: Value) -> Value:
-    # Otherwise XLA computes parts of the series apart, for a loop that reads it.
-    return emit.optimization_barrier(emit.lgamma(x))
-
-
-_lgamma = with_derivatives(_alone, lambda x: emit.digamma(emit.optimization_barrier(x)))
+_trigamma = with_derivatives(gamma_functions.trigamma, lambda x: gamma_functions.polygamma(2, x))
+_digamma = with_derivatives(gamma_functions.written_digamma, _trigamma)
+_WRITTEN = {
+    "lgamma": with_derivatives(gamma_functions.written_lgamma, _digamma),
+    "digamma": _digamma,
+}
 
 
 # --- Joins ------------------------------------------------------------------------------------

@@ -2,6 +2,10 @@
 
 Stirling's series and the series of ``lgamma(1 + x)`` are 5.11.1, 5.11.2 and 5.7.3 of the NIST
 *Digital Library of Mathematical Functions* (DLMF).
+
+`written_lgamma` and `written_digamma` are these functions as few equations: products lead to
+``1.5 <= x < 2.5``, where a polynomial holds, or to where Stirling's series does. XLA's own are
+sums of eight quotients. The polynomials are minimax, by ``mpmath.chebyfit``.
 """
 
 from __future__ import annotations
@@ -27,16 +31,51 @@ _DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, 
 _TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617 / 510)
 # From here on, eight terms of the series are accurate to 1e-17.
 _LARGE = 10.0
-# zeta(n) - 1 for n = 2, 3, …: the sum of k**-n, from k = 40 on by the Euler-Maclaurin formula.
+# zeta(n) - 1 for n = 2, 3, …: the sum of k**-n, from k = 200 on by the Euler-Maclaurin formula.
 _ZETA_LESS_1 = [
-    math.fsum(k**-n for k in range(2, 40))
-    + 40.0 ** (1 - n) / (n - 1)
-    + 40.0**-n / 2
-    + n * 40.0 ** (-n - 1) / 12
-    - n * (n + 1) * (n + 2) * 40.0 ** (-n - 3) / 720
+    math.fsum(k**-n for k in range(2, 200))
+    + 200.0 ** (1 - n) / (n - 1)
+    + 200.0**-n / 2
+    + n * 200.0 ** (-n - 1) / 12
+    - n * (n + 1) * (n + 2) * 200.0 ** (-n - 3) / 720
     for n in range(2, 30)
 ]
 _LGAMMA1P = (1 - np.euler_gamma, *((-1) ** n * z / n for n, z in enumerate(_ZETA_LESS_1, 2)))
+
+
+_LARGE_LGAMMA, _LARGE_DIGAMMA = 4.5, 5.0
+# x times the error of Stirling's formula, by 1/x**2 for x from 4.5 on: 6e-17.
+_ERROR = (
+    *(0.08333333333333327, -0.0027777777776236147, 0.0007936507273080746, -0.0005952270947968775),
+    *(0.0008408404341251852, -0.0018754765683744374, 0.005274410556922076, -0.011344723716428109),
+)
+# (log(x) - 1 / 2x - digamma(x)) * x**2, by 1/x**2 for x from 5 on: 2e-16.
+_ERROR_OF_SLOPE = (
+    *(0.08333333333333313, -0.008333333332680548, 0.003968253621723726, -0.004166595844467438),
+    *(0.0075685416415447624, -0.02068332553067316, 0.06980249380695813, -0.18062937163771134),
+)
+# lgamma(2 + x) / x for -0.5 <= x <= 0.5: 4e-17.
+_LGAMMA2P = (
+    *(0.42278433509846713, 0.32246703342411215, -0.06735230105319759, 0.02058080842799012),
+    *(-0.0073855510287714685, 0.0028905103192621994, -0.0011927539062598581),
+    *(0.0005096698119432116, -0.00022315489463809116, 9.945371368841632e-05),
+    *(-4.492443535898787e-05, 2.0535581020500523e-05, -9.452938473714576e-06),
+    *(4.2553702843110484e-06, -1.982565620739196e-06, 1.2159620602745015e-06),
+    -5.72865310850801e-07,
+)
+# sin(pi x) / (pi x), by x**2 for -0.5 <= x <= 0.5: 2.0e-19.
+_SINE = (
+    *(1.0, -1.6449340668482264, 0.8117424252833393, -0.19075182412149616),
+    *(0.02614784780555096, -0.0023460808954639607, 0.0001484278414189103),
+    *(-6.972099660851199e-06, 2.4502943624559793e-07),
+)
+# pi x / tan(pi x), by x**2 for -0.5 <= x <= 0.5: 4.0e-17.
+_COTANGENT = (
+    *(1.0, -3.289868133696403, -2.1646464674371577, -2.034686122223896, -2.0081548192608167),
+    *(-2.001985221658275, -2.0005860738980754, -1.9985909241396362, -2.01757120800584),
+    *(-1.8569926328744886, -2.8304611339513164, 1.3837144431658985, -11.319882625220572),
+    *(14.009136332706397, -16.010441564381928),
+)
 
 
 def append_axis(x: Value) -> Value:
@@ -106,6 +145,56 @@ def lgamma_increase(x: Value, step: Value) -> tuple[Value, Value]:
     increase = (large - 0.5) * logarithm + step * (ew.log(above) - 1) + correction
     slope = logarithm - apart * 0.5 - squares * _difference(u, v, (0.0, *_DIGAMMA))
     return increase - sum_last(ew.log1p(h / low)), slope + sum_last(h / (low * (low + h)))
+
+
+def _from_nearest_integer(x: Value) -> Value:
+    return x - ew.round_half_to_even(x)
+
+
+@formula
+def written_lgamma(x: Value) -> Value:
+    """Return ``log(|gamma(x)|)``, infinite at infinities and at integers that are not positive."""
+    is_reflected = x <= 0
+    z = where(is_reflected, 1 - x, x)
+    is_large, is_small = z >= _LARGE_LGAMMA, z < 1.5
+    # The recurrence leads to 1.5 <= z + steps < 2.5.
+    product, steps = where(is_small, z, 1), where(is_small, 1, z.like(0))
+    for bound, factor, step in ((0.5, z + 1, 2), (2.5, z - 1, -1), (3.5, z - 2, -2)):
+        applies = z < bound if step > 0 else z >= bound
+        product, steps = where(applies, product * factor, product), where(applies, step, steps)
+    near, inverse = z + (steps - 2), 1 / z
+    rest = where(
+        is_large,
+        inverse * polynomial(inverse * inverse, _ERROR) + (math.log(2 * math.pi) - 1) / 2,
+        near * polynomial(near, _LGAMMA2P),
+    )
+    logarithm = ew.log(where(is_large, z, product)) - where(is_large, 1, z.like(0))
+    value = where(is_large, z - 0.5, where(is_small, -1, z.like(1))) * logarithm + rest
+    t = _from_nearest_integer(x)
+    sine = abs(t * polynomial(t * t, _SINE))
+    reflected = where(ew.equal(sine, 0), math.inf, -ew.log(sine) - value)
+    return where(is_reflected, where(ew.equal(x, -math.inf), math.inf, reflected), value)
+
+
+@formula
+def written_digamma(x: Value) -> Value:
+    """Return the derivative of lgamma; -inf at zeros, NaN at negative integers and at -inf."""
+    is_reflected = x <= 0
+    z = where(is_reflected, 1 - x, x)
+    is_large = z >= _LARGE_DIGAMMA
+    # The product of z, …, z + 4, and its derivative.
+    middle, outer = z + 2, z * (z + 4)
+    product = where(is_large, 1, middle * (outer * (outer + 3)))
+    slope = where(is_large, 0, outer * (outer + 3) + 2 * (middle * middle) * (2 * outer + 3))
+    large = where(is_large, z, z + _LARGE_DIGAMMA)
+    inverse = 1 / large
+    square = inverse * inverse
+    series = ew.log(large) - 0.5 * inverse - square * polynomial(square, _ERROR_OF_SLOPE)
+    t = _from_nearest_integer(x)
+    divisor = where(is_reflected, t, 1)
+    cotangent = where(is_reflected, polynomial(t * t, _COTANGENT), 0)
+    value = series - (slope * divisor + cotangent * product) / (product * divisor)
+    return where((x < 0) & ew.equal(t, 0), math.nan, value)
 
 
 def gamma_sign(x: Value) -> Value:

@@ -71,14 +71,39 @@ i0 = with_derivatives(_i0, lambda x: i1(x))
 i1 = with_derivatives(_i1, _derivative_of_i1)
 
 
-def softplus(x: Value) -> Value:
-    """Return ``log(1 + exp(x))`` without overflow: ``max(x, 0) + log1p(exp(-|x|))``.
+def _tail(x: Value) -> tuple[Value, Value]:
+    """Return ``exp(-|x|)`` and ``log1p`` of it, which softplus of either sign share."""
+    power = ew.exp(-abs(x))
+    return power, ew.log1p(power)
 
-    It chooses between smooth branches, so that all derivatives are right, also at 0.
-    """
-    positive = x > 0
-    tail = ew.log1p(ew.exp(ew.where(positive, -x, x)))
-    return ew.where(positive, x, 0) + tail
+
+def _logistic(x: Value, sign: int) -> Value:
+    """Return ``logistic(sign * x)``, by the power that softplus has."""
+    positive, (power, _) = x > 0, _tail(x)
+    ends = (1, power) if sign > 0 else (power, 1)
+    return ew.where(positive, *ends) / (1 + power)
+
+
+def _slope_of_logistic(x: Value) -> Value:
+    return _rising(x) * _falling(x)
+
+
+_rising = with_derivatives(lambda x: _logistic(x, 1), _slope_of_logistic)
+_falling = with_derivatives(lambda x: _logistic(x, -1), lambda x: -_slope_of_logistic(x))
+
+
+def _softplus(x: Value) -> Value:
+    """Return ``log(1 + exp(x))`` without overflow: ``max(x, 0) + log1p(exp(-|x|))``."""
+    return ew.where(x > 0, x, 0) + _tail(x)[1]
+
+
+def _log_logistic(x: Value) -> Value:
+    """Return ``log(1 / (1 + exp(-x)))`` without underflow: ``-softplus(-x)``."""
+    return ew.where(x > 0, 0, x) - _tail(x)[1]
+
+
+softplus = with_derivatives(_softplus, lambda x: _rising(x))
+log_logistic = with_derivatives(_log_logistic, lambda x: _falling(x))
 
 
 def log1mexp(x: Value) -> Value:

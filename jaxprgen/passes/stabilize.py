@@ -71,7 +71,8 @@ axes, shape, kept, left = map(Param, ("axes", "shape", "kept", "left"))
 dtype, power, axis = map(Param, ("dtype", "power", "axis"))
 
 whole_power = emitted(division.whole_power)
-softplus, log1mexp = emitted(special.softplus), emitted(special.log1mexp)
+softplus, log_logistic = emitted(special.softplus), emitted(special.log_logistic)
+log1mexp = emitted(special.log1mexp)
 log_erfc, log_half_erfc = map(emitted, (stable.log_erfc, stable.log_half_erfc))
 logaddexp, logsubexp = emitted(stable.logaddexp), emitted(stable.logsubexp)
 logsumexp, softmax_times = emitted(stable.logsumexp), emitted(stable.softmax_times)
@@ -311,7 +312,7 @@ STABLE = table(
     # The logistic function, and its logarithm.
     (1 / (1 + exp(x)), logistic(-x)),
     (log1p(exp(x)), softplus(x), _not_negated),
-    (log(logistic(x)), -softplus(-x)),
+    (log(logistic(x)), log_logistic(x)),
     (log1p(-logistic(x)), -softplus(x)),
     (logistic(x) - logistic(y), logistic_difference(x, y)),
     (

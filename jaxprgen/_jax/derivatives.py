@@ -7,10 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax._src import ad_util as _ad_util
 from jax._src import custom_derivatives as _custom
+from jax._src import dispatch as _dispatch
 from jax._src import linear_util as _lu
+from jax._src.lib.mlir.dialects import hlo as _hlo
 from jax.interpreters import ad as _ad
 from jax.interpreters import batching as _batching
 from jax.interpreters import mlir as _mlir
@@ -144,3 +147,36 @@ forward_only_p.def_abstract_eval(lambda x, *, refuse: x)
 _ad.deflinear2(forward_only_p, _refuse)
 _batching.primitive_batchers[forward_only_p] = _batched
 _mlir.register_lowering(forward_only_p, lambda ctx, x, *, refuse: [x])
+
+
+# --- A tangent that a choice of a whole array keeps or drops --------------------------------
+
+
+def _chosen_along(primals: Any, tangents: Any) -> Any:
+    predicate, zeros, x = primals
+    moved = tangents[2]
+    is_still = type(moved) is _ad_util.Zero
+    return chosen_p.bind(*primals), moved if is_still else chosen_p.bind(predicate, zeros, moved)
+
+
+def _chosen_batched(operands: Any, axes: Any) -> Any:
+    size = next(x.shape[d] for x, d in zip(operands, axes, strict=True) if d is not None)
+    found = [
+        jnp.broadcast_to(x, (size, *x.shape)) if d is None else jnp.moveaxis(x, d, 0)
+        for x, d in zip(operands, axes, strict=True)
+    ]
+    return chosen_p.bind(*found), 0
+
+
+chosen_p = Primitive("chosen")
+"""``chosen(predicate, zeros, x)`` returns ``x`` where the predicate holds, and zeros elsewhere.
+
+``x`` is a tangent. The transpose by ``x`` is the identity: whoever binds this masks all that ``x``
+depends on, so that cotangents from where the predicate does not hold are dropped there.
+"""
+chosen_p.def_impl(lambda *xs: _dispatch.apply_primitive(chosen_p, *xs))
+chosen_p.def_abstract_eval(lambda predicate, zeros, x: x)
+_ad.primitive_jvps[chosen_p] = _chosen_along
+_ad.primitive_transposes[chosen_p] = lambda cotangent, *_: [None, None, cotangent]
+_batching.primitive_batchers[chosen_p] = _chosen_batched
+_mlir.register_lowering(chosen_p, lambda ctx, p, zeros, x: [_hlo.select(p, x, zeros)])

@@ -40,6 +40,8 @@ from jaxprgen.passes.places import (
 _EXTREMES = {"max": (lax.max, lax.gt), "min": (lax.min, lax.lt)}
 _COMPARING = frozenset({"clamp", *_EXTREMES})
 _CHOICES = frozenset({"select_n", *_COMPARING})
+_DEEPEST = 16
+"""So many checks may be inside of each other; their conditions stay short."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +159,8 @@ class Guards:
         for eqn in eqns:
             if any(type(x) is Var and x in self._moving for x in eqn.invars):
                 self._moving.update(filter(is_inexact, eqn.outvars))
+        self.checks = self._find_checks()
+        self._owners = self._find_owners(jaxpr.invars, jaxpr.outvars)
         self._reach = self._reaches(jaxpr.outvars)
         self._finite, self._clean = self._kinds(jaxpr.invars)
         self.masks = self._masks()
@@ -168,6 +172,7 @@ class Guards:
         }
         self._results: list[Condition] = []
         self._passed: list[dict[int, Condition]] = []  # Conditions of masks, by operand.
+        self._entries: list[dict[int, Condition]] = []  # Those of checks that an operand enters.
         for eqn in reversed(self._eqns):
             found = NEVER
             for v in eqn.outvars:
@@ -176,9 +181,15 @@ class Guards:
             self._results.append(found)
             masks: dict[int, Condition] = {}
             self._passed.append(masks)
+            entries: dict[int, Condition] = {}
+            self._entries.append(entries)
             for i, x in enumerate(eqn.invars):
                 if type(x) is Var and is_inexact(x):
-                    chosen = passed = self._chosen(eqn, i, found)
+                    is_check = self._check_of(eqn) is not None
+                    chosen = passed = found if is_check else self._chosen(eqn, i, found)
+                    if (entered := self._entered(eqn, x)) != ALWAYS:
+                        entries[i] = entered
+                        chosen = passed = _narrowed(entered, chosen)
                     if chosen != ALWAYS:
                         passed = moved(chosen, operand_axes(eqn, i))
                     reach[x] = either(reach.get(x, NEVER), passed)
@@ -186,7 +197,68 @@ class Guards:
                     masks[i] = chosen if _broadcasts(eqn) else passed
         self._results.reverse()
         self._passed.reverse()
+        self._entries.reverse()
         return reach
+
+    def _find_checks(self) -> dict[Any, Condition]:
+        """Return the choices of whole arrays beside what has no derivative, and when it is not.
+
+        Such is the check of a parameter, ``where(all(sigma > 0), density, -inf)``.
+        """
+        found: dict[Any, Condition] = {}
+        for eqn in self._eqns:
+            if eqn.primitive.name != "select_n" or len(eqn.invars) != 3:
+                continue
+            cases = [(i, eqn.invars[i]) for i in (1, 2)]
+            moving = [i for i, x in cases if type(x) is Var and x in self._moving]
+            if len(moving) != 1:
+                continue
+            condition = self._choices.case(eqn.invars[0], moving[0] - 1)
+            axes = {axis for clause in condition for case in clause for axis in case.axes}
+            if condition != ALWAYS and axes <= {None}:
+                found[eqn.outvars[0]] = condition
+        return found
+
+    def _find_owners(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> dict[Any, Any]:
+        """Return the check through which each value matters, for those that matter by one alone."""
+        owners: dict[Any, Any] = dict.fromkeys(x for x in outputs if type(x) is Var)
+        depths: dict[Any, int] = {}
+        for eqn in reversed(self._eqns):
+            if not any(v in self._moving for v in eqn.outvars):
+                continue
+            used = {owners[v] for v in eqn.outvars if v in owners}
+            if not used:
+                continue  # It matters to predicates at most.
+            own = used.pop() if len(used) == 1 else None
+            if (v := self._check_of(eqn)) is not None:
+                depths[v] = depths.get(own, 0) + 1
+                if depths[v] > _DEEPEST:
+                    del self.checks[v]
+                else:
+                    own = v
+            for x in eqn.invars:
+                if type(x) is Var and x in self._moving:
+                    owners[x] = own if owners.get(x, own) is own else None
+        owners.update(dict.fromkeys(inputs))
+        return owners
+
+    def _check_of(self, eqn: JaxprEqn) -> Any:
+        """Return the result of an equation that is a check, or None."""
+        return next((v for v in eqn.outvars if v in self.checks), None)
+
+    def _entered(self, eqn: JaxprEqn, x: Any) -> Condition:
+        """Return the condition of the checks that own an equation, but not its operand."""
+        if type(x) is not Var or x not in self._moving:
+            return ALWAYS
+        owner = self._check_of(eqn)
+        if owner is None:
+            owners = {self._owners[v] for v in eqn.outvars if v in self._owners}
+            owner = owners.pop() if len(owners) == 1 else None
+        found, last = ALWAYS, self._owners.get(x)
+        while owner is not None and owner is not last:
+            found = both(found, self.checks[owner])
+            owner = self._owners.get(owner)
+        return found
 
     def _chosen(self, eqn: JaxprEqn, i: int, condition: Condition) -> Condition:
         """Return where a condition on the result holds, and the equation takes its i-th operand."""
@@ -222,9 +294,9 @@ class Guards:
     def _masks(self) -> list[dict[int, Condition]]:
         found: list[dict[int, Condition]] = []
         hazards: set[Any] = set()  # Values that hazardous equations of their own reach depend on.
-        equations = zip(self._eqns, self._results, self._passed, strict=True)
-        for eqn, reach, passed in reversed([*equations]):
-            masks: dict[int, Condition] = {}
+        equations = zip(self._eqns, self._results, self._passed, self._entries, strict=True)
+        for eqn, reach, passed, entries in reversed([*equations]):
+            masks: dict[int, Condition] = dict(entries)
             found.append(masks)
             if not reach or (reach == ALWAYS and not _is_choice(eqn)):
                 continue
@@ -332,6 +404,12 @@ def _is_finite(x: Any, finite: set[Any]) -> bool:
     return x in finite or not is_inexact(x)
 
 
+def _narrowed(condition: Condition, further: Condition) -> Condition:
+    """Return where both conditions hold, or where the first does, but never more than that."""
+    found = both(condition, further)
+    return found if all(any(c <= d for c in condition) for d in found) else condition
+
+
 def _count(condition: Condition) -> int:
     return sum(map(len, condition))
 
@@ -352,7 +430,8 @@ class _Writer:
         self._ties = ties
         self._eqns, losses = self._compared(jaxpr.eqns)
         self._flushed = len(b)
-        self._masks = Guards(jaxpr, self._eqns, losses).masks
+        guards = Guards(jaxpr, self._eqns, losses)
+        self._masks, self._checks = guards.masks, guards.checks
         self._conditions = Conditions(b, self._unmasked)
         self._makers = {v: i for i, eqn in enumerate(self._eqns) for v in eqn.outvars}
         self._made: dict[Any, Atom] = {}
@@ -369,7 +448,7 @@ class _Writer:
             if self._masks[i] or not self._differs.isdisjoint(read):
                 self._differs.add(i)
         made = (self._eqns[self._makers[v]].primitive.name for v in losses)
-        self.has_changed = bool(self._differs) or any(name in _EXTREMES for name in made)
+        self.has_changed = bool(self._differs or any(name in _EXTREMES for name in made))
 
     def _compared(
         self, eqns: Sequence[JaxprEqn]
@@ -434,6 +513,9 @@ class _Writer:
             self.masked[v] = extreme(self._b, name, x, y, self._ties)
             self._flush()
             # The equation itself stays for the predicates, and is dead without them.
+        if any(v in self._checks for v in eqn.outvars):
+            self.masked[eqn.outvars[0]] = checked(self._b, *operands)
+            self._flush()
         self._result.append(eqn.replace(invars=operands))
 
     def _mask(self, x: Any, operand: Any, condition: Condition, eqn: JaxprEqn) -> Any:
@@ -531,6 +613,48 @@ def _mask_call(condition: ShapedArray, x: ShapedArray) -> tuple[ClosedJaxpr, dic
         outputs = [mask(b, holds, value)]
         outputs += [lax.select_n(b, holds, _zeros(b, x), t) for t in tangents]
         return b.build(outputs, name="mask"), (zeros[1],)
+
+    return program, _jax.custom_jvp_params(program, derivative)
+
+
+def checked(b: Builder, predicate: Atom, *cases: Atom) -> Atom:
+    """Return the choice between two cases, whose derivatives are as that of the moving case.
+
+    Where the other case is chosen, tangents are zero. Cotangents are as if it were not: masks in
+    all that enters the moving case drop them. So the cotangent of a density is one number, and not
+    a choice that each kernel of its gradient computes again.
+
+    Parameters
+    ----------
+    b : Builder
+        The builder.
+    predicate : atom of bool
+        An array of the shape of the cases, or a scalar.
+    *cases : atoms of one type
+        The values where the predicate is false and true.
+    """
+    program, params = _checked_call(predicate.aval, cases[1].aval)
+    return b.call(_jax.custom_jvp_call_p, program, [predicate, *cases], params)[0]
+
+
+@functools.lru_cache(256)
+def _checked_call(predicate: ShapedArray, x: ShapedArray) -> tuple[ClosedJaxpr, dict[str, Any]]:
+    types = [predicate, x, x]
+    values = Builder(types)
+    program = values.build([lax.select_n(values, *values.inputs)], name="check")
+
+    def derivative(*zeros: bool) -> tuple[ClosedJaxpr, Sequence[bool]]:
+        moving = [i for i in (1, 2) if not zeros[i]]
+        b = Builder([*types, *[x] * len(moving)])
+        holds, *cases = b.inputs[:3]
+        outputs, tangents = [checked(b, holds, *cases)], b.inputs[3:]
+        if len(moving) == 2:
+            outputs.append(lax.select_n(b, holds, *tangents))
+        elif moving:
+            kept = holds if moving == [2] else lax.bitwise_not(b, holds)
+            operands = [lax.broadcast_to(b, kept, x.shape), _zeros(b, x), *tangents]
+            outputs.append(b.bind(_jax.chosen_p, operands, {}))
+        return b.build(outputs, name="check"), (not moving,)
 
     return program, _jax.custom_jvp_params(program, derivative)
 

@@ -23,8 +23,12 @@ from jaxprgen.rewrite.terms import (
     broadcast_in_dim,
     conj,
     emitted,
+    eq,
     exp,
+    ge,
     integer_pow,
+    le,
+    logistic,
     max_,
     min_,
     neg,
@@ -36,6 +40,7 @@ from jaxprgen.rewrite.terms import (
     select_n,
     square,
     squeeze,
+    tanh,
     transpose,
     variables,
 )
@@ -142,6 +147,9 @@ EXACT = table(
     (abs_(exp(x)), exp(x), _floats),
     (square(neg(x)), square(x)),
     (square(abs_(x)), square(x), _reals),
+    # Bounds that every number is within, and NaN is not.
+    *((ge(f(x), 0), eq(x, x), _floats) for f in (exp, logistic, square, abs_)),
+    *((le(f(x), 1), eq(x, x), _floats) for f in (logistic, tanh)),
 )
 """Rules that hold for every value, NaN, infinities and both zeros included.
 

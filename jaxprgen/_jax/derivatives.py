@@ -153,7 +153,7 @@ _mlir.register_lowering(forward_only_p, lambda ctx, x, *, refuse: [x])
 
 
 def _chosen_along(primals: Any, tangents: Any) -> Any:
-    predicate, zeros, x = primals
+    predicate, zeros, _ = primals
     moved = tangents[2]
     is_still = type(moved) is _ad_util.Zero
     return chosen_p.bind(*primals), moved if is_still else chosen_p.bind(predicate, zeros, moved)

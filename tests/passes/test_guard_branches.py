@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 from jax import lax
 from profiles import examples, in_turn
 
@@ -38,15 +39,16 @@ def of_elements(f):
 
 
 @examples(2, quick=0.6)
-@given(guarded.expressions(leaves=16))
-def test_gradients_are_those_of_the_branches_that_are_taken(expression):
+@given(guarded.expressions(leaves=16), st.booleans())
+def test_gradients_are_those_of_the_branches_that_are_taken(expression, of_numbers):
     """The law; the derivatives of reference are mpmath's, of the branches that are taken alone."""
 
     def f(x):
         return guarded.on_arrays(expression, x)
 
-    ours = of_elements(jaxprgen.transform(f, GuardBranches()))
-    values, ways = ours(POINTS)
+    ours = jaxprgen.transform(f, GuardBranches())
+    # Choices of numbers are checks, and those of arrays are not.
+    values, ways = of_elements(jax.vmap(ours) if of_numbers else ours)(POINTS)
     for i, point in enumerate(guarded.POINTS):
         try:
             _, first, second = guarded.on_taken_branches(expression, point).parts
@@ -323,3 +325,94 @@ def test_effects_do_not_move():
     found = GuardBranches()(closed)
     check_jaxpr(found.jaxpr)
     assert found.effects == closed.effects
+
+
+# --- Checks: choices of whole arrays ----------------------------------------------------------
+
+
+def density(mu, log_sigma, x):
+    """A parameter's check around a density that has terms of its own, and another check in it."""
+    sigma = jnp.exp(log_sigma) - 0.5
+    shared = mu * x[:, None]
+    inner = jnp.where(jnp.all(mu > 0), jnp.log(mu) + jnp.sum(jnp.sqrt(shared)), 2.0)
+    terms = -0.5 * ((x - mu) / sigma) ** 2 - jnp.log(sigma) + inner
+    return jnp.where(jnp.all(sigma > 0) & jnp.all(x < 5), terms, -jnp.inf)
+
+
+def checked(mu, log_sigma, x):
+    free = jnp.sin(mu) + jnp.sum(jnp.where(jnp.all(x > -3), mu * x**2, x[0]))
+    return jnp.sum(density(mu, log_sigma, x)) + free
+
+
+def on_taken_branches(mu, log_sigma, x):
+    """`checked`, with choices made in Python."""
+    sigma = jnp.exp(log_sigma) - 0.5
+    total = jnp.sin(mu) + (jnp.sum(mu * x**2) if np.all(x > -3) else len(x) * x[0])
+    if not (sigma > 0 and np.all(x < 5)):
+        return total - jnp.inf
+    inner = jnp.log(mu) + jnp.sum(jnp.sqrt(mu * x[:, None])) if mu > 0 else 2.0
+    return total + jnp.sum(-0.5 * ((x - mu) / sigma) ** 2 - jnp.log(sigma) + inner)
+
+
+ROWS = np.array([0.5, 1.0, 2.0])
+CHECKED = {
+    "all hold": (0.3, 0.1, ROWS),
+    "the inner one fails": (-0.3, 0.1, ROWS),
+    "the outer one fails": (0.3, -3.0, ROWS),
+    "the outer one fails by data": (0.3, 0.1, ROWS + 4.0),
+    "both fail": (0.0, -3.0, ROWS),
+    "the last one fails": (-0.3, 0.1, ROWS - 4.0),
+    "the boundary": (0.3, float(np.log(0.5)), ROWS),
+}
+
+
+@pytest.mark.parametrize("case", CHECKED)
+def test_a_check_that_fails_has_no_derivatives_and_others_are_right(case):
+    args = CHECKED[case]
+    found, every = jaxprgen.transform(checked, GuardBranches()), (0, 1, 2)
+    np.testing.assert_allclose(found(*args), on_taken_branches(*args), rtol=1e-12)
+    first, second = (f(on_taken_branches, every)(*args) for f in (jax.grad, jax.hessian))
+    for expected, ways in (
+        (first, (jax.grad, jax.jacfwd)),
+        (
+            second,
+            (
+                jax.hessian,
+                lambda f, n: jax.jacfwd(jax.jacfwd(f, n), n),
+                lambda f, n: jax.jacrev(jax.jacrev(f, n), n),
+                lambda f, n: jax.jacrev(jax.jacfwd(f, n), n),
+            ),
+        ),
+    ):
+        for way in ways:
+            for run in (lambda f: f, jax.jit):
+                jax.tree.map(
+                    lambda x, y: np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-12),
+                    run(way(found, every))(*args),
+                    expected,
+                )
+
+
+def test_checks_may_hold_for_some_of_a_batch():
+    found = jaxprgen.transform(checked, GuardBranches())
+    every = list(CHECKED.values())
+    batch = [np.stack(x) for x in zip(*every, strict=True)]
+    for way in (jax.grad, jax.jacfwd, jax.hessian):
+        of_each = [way(found, (0, 1, 2))(*args) for args in every]
+        of_batch = jax.jit(jax.vmap(way(found, (0, 1, 2))))(*batch)
+        jax.tree.map(
+            lambda x, *ys: np.testing.assert_allclose(x, np.stack(ys), rtol=1e-10, atol=1e-12),
+            of_batch,
+            *of_each,
+        )
+
+
+def test_a_check_lets_a_compiler_fold_what_data_decide():
+    data = np.linspace(1, 2, 50)
+
+    def f(rate):
+        return jnp.sum(jnp.where(jnp.all(rate > 0), jnp.log(rate) - rate * data, -jnp.inf))
+
+    for g, is_folded in ((f, False), (jaxprgen.transform(f, GuardBranches()), True)):
+        text = jax.jit(jax.grad(g)).lower(1.5).compile().as_text()
+        assert ("f64[50]" not in text) == is_folded

@@ -71,35 +71,39 @@ i0 = with_derivatives(_i0, lambda x: i1(x))
 i1 = with_derivatives(_i1, _derivative_of_i1)
 
 
-def _tail(x: Value) -> tuple[Value, Value]:
-    """Return ``exp(-|x|)`` and ``log1p`` of it, which softplus of either sign share."""
-    power = ew.exp(-abs(x))
-    return power, ew.log1p(power)
+def tail(x: Value) -> Value:
+    """Return ``exp(-|x|)``, by which logistic functions and softplus of either sign are written."""
+    return ew.exp(-abs(x))
 
 
 def _logistic(x: Value, sign: int) -> Value:
-    """Return ``logistic(sign * x)``, by the power that softplus has."""
-    positive, (power, _) = x > 0, _tail(x)
+    """Return ``logistic(sign * x)``."""
+    positive, power = x > 0, tail(x)
     ends = (1, power) if sign > 0 else (power, 1)
     return ew.where(positive, *ends) / (1 + power)
 
 
 def _slope_of_logistic(x: Value) -> Value:
-    return _rising(x) * _falling(x)
+    """Return ``logistic(x) logistic(-x)``."""
+    power = tail(x)
+    return power / ((1 + power) * (1 + power))
 
 
-_rising = with_derivatives(lambda x: _logistic(x, 1), _slope_of_logistic)
-_falling = with_derivatives(lambda x: _logistic(x, -1), lambda x: -_slope_of_logistic(x))
+slope_of_logistic = with_derivatives(
+    _slope_of_logistic, lambda x: slope_of_logistic(x) * (_falling(x) - _rising(x))
+)
+_rising = with_derivatives(lambda x: _logistic(x, 1), slope_of_logistic)
+_falling = with_derivatives(lambda x: _logistic(x, -1), lambda x: -slope_of_logistic(x))
 
 
 def _softplus(x: Value) -> Value:
     """Return ``log(1 + exp(x))`` without overflow: ``max(x, 0) + log1p(exp(-|x|))``."""
-    return ew.where(x > 0, x, 0) + _tail(x)[1]
+    return ew.where(x > 0, x, 0) + ew.log1p(tail(x))
 
 
 def _log_logistic(x: Value) -> Value:
     """Return ``log(1 / (1 + exp(-x)))`` without underflow: ``-softplus(-x)``."""
-    return ew.where(x > 0, 0, x) - _tail(x)[1]
+    return ew.where(x > 0, 0, x) - ew.log1p(tail(x))
 
 
 softplus = with_derivatives(_softplus, lambda x: _rising(x))

@@ -13,7 +13,7 @@ from jaxprgen.emit import reduce
 from jaxprgen.emit.formula import formula
 from jaxprgen.emit.shape import concatenate, expand_dims
 from jaxprgen.emit.softmax import centre
-from jaxprgen.emit.transcendental import log1mexp
+from jaxprgen.emit.transcendental import log1mexp, slope_of_logistic, tail
 from jaxprgen.emit.values import Value, full, where
 from jaxprgen.special.error_functions import erfcx
 
@@ -130,20 +130,18 @@ def _logistic_difference(x: Value, y: Value) -> Value:
     It is ``logistic(x) * logistic(-y) * (1 - exp(y - x))`` for the larger number as ``x``.
     """
     is_less = x < y
-    larger, smaller = where(is_less, y, x), where(is_less, x, y)
-    gap = where(ew.isinf(x) & ew.equal(x, y), 0, smaller - larger)
-    size = lax.logistic(larger) * lax.logistic(-smaller) * (0 - ew.expm1(gap))
+    both = (1 + tail(x)) * (1 + tail(y))
+    large = where(is_less, where(y < 0, tail(y), 1), where(x < 0, tail(x), 1))
+    small = where(is_less, where(x > 0, tail(x), 1), where(y > 0, tail(y), 1))
+    gap = where(ew.isinf(x) & ew.equal(x, y), 0, -abs(x - y))
+    size = large * small / both * (0 - ew.expm1(gap))
     return where(is_less, -size, size)
-
-
-def _slope_of_logistic(x: Value) -> Value:
-    return lax.logistic(x) * lax.logistic(-x)
 
 
 logistic_difference = formula(
     _logistic_difference,
-    lambda x, y: _slope_of_logistic(x),
-    lambda x, y: -_slope_of_logistic(y),
+    lambda x, y: slope_of_logistic(x),
+    lambda x, y: -slope_of_logistic(y),
 )
 
 

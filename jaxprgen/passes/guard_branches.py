@@ -54,6 +54,11 @@ class GuardBranches:
     or cotangent, it is zero where the branch is not taken. So a function that is smooth on the
     branches that it takes has finite derivatives of any order, in forward and reverse mode.
 
+    A choice of a whole array, such as ``where(all(sigma > 0), density, -inf)``, is a *check*, if
+    its other case has no derivative. What enters the density from outside is masked, and the check
+    itself hands its cotangent on as it is. So a gradient that depends on data alone stays one that
+    a compiler can fold, and only its last step reads the predicate.
+
     ``max``, ``min`` and ``clamp`` choose as well. Derivatives of the first two select, where those
     of JAX multiply by zero. Programs without a choice stay as they are.
 
@@ -211,7 +216,8 @@ class Guards:
                 continue
             cases = [(i, eqn.invars[i]) for i in (1, 2)]
             moving = [i for i, x in cases if type(x) is Var and x in self._moving]
-            if len(moving) != 1:
+            predicate: Any = eqn.invars[0].aval
+            if len(moving) != 1 or predicate.dtype != np.bool_:
                 continue
             condition = self._choices.case(eqn.invars[0], moving[0] - 1)
             axes = {axis for clause in condition for case in clause for axis in case.axes}
@@ -448,7 +454,7 @@ class _Writer:
             if self._masks[i] or not self._differs.isdisjoint(read):
                 self._differs.add(i)
         made = (self._eqns[self._makers[v]].primitive.name for v in losses)
-        self.has_changed = bool(self._differs or any(name in _EXTREMES for name in made))
+        self.has_changed = bool(self._differs) or any(name in _EXTREMES for name in made)
 
     def _compared(
         self, eqns: Sequence[JaxprEqn]
@@ -618,11 +624,10 @@ def _mask_call(condition: ShapedArray, x: ShapedArray) -> tuple[ClosedJaxpr, dic
 
 
 def checked(b: Builder, predicate: Atom, *cases: Atom) -> Atom:
-    """Return the choice between two cases, whose derivatives are as that of the moving case.
+    """Return the choice between two cases, of which one has derivatives.
 
-    Where the other case is chosen, tangents are zero. Cotangents are as if it were not: masks in
-    all that enters the moving case drop them. So the cotangent of a density is one number, and not
-    a choice that each kernel of its gradient computes again.
+    Where the other is chosen, tangents are zero. Cotangents are as if it were not: masks on all
+    that enters the case drop them.
 
     Parameters
     ----------

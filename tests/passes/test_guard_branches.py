@@ -416,3 +416,29 @@ def test_a_check_lets_a_compiler_fold_what_data_decide():
     for g, is_folded in ((f, False), (jaxprgen.transform(f, GuardBranches()), True)):
         text = jax.jit(jax.grad(g)).lower(1.5).compile().as_text()
         assert ("f64[50]" not in text) == is_folded
+
+
+def test_a_check_may_be_by_an_integer():
+    def f(x, case):
+        return jnp.sum(lax.select_n(case, jnp.sqrt(x), jnp.zeros(3))) + jnp.sum(x)
+
+    found, x = jaxprgen.transform(f, GuardBranches()), np.array([0.0, 1.0, 4.0])
+    np.testing.assert_allclose(jax.grad(found)(x, np.int32(1)), [1, 1, 1])
+    np.testing.assert_allclose(jax.grad(found)(x + 1, np.int32(0)), 1 + 0.5 / np.sqrt(x + 1))
+
+
+def test_checks_inside_of_each_other():
+    def f(x, depth):
+        return (
+            x if not depth else jnp.where(x > -depth, jnp.log(f(x, depth - 1) + 1.0 + depth), 2.0)
+        )
+
+    for depth in (3, 20):
+        found = jaxprgen.transform(lambda x: f(x, depth), GuardBranches())  # noqa: B023
+        for x in (0.5, -1.5, -2.5, -depth - 0.5):
+            value = f(x, depth)
+            assert np.isfinite(value)
+            np.testing.assert_allclose(found(x), value, rtol=1e-12)
+            assert np.isfinite(jax.grad(found)(x))
+            if x < -depth:
+                assert jax.grad(found)(x) == 0

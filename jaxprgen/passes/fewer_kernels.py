@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, Var
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, ShapedArray, Var
 from jaxprgen.emit.custom_derivatives import with_derivatives
 from jaxprgen.emit.values import Value
 from jaxprgen.ir import Atom, Builder
@@ -63,9 +64,8 @@ def _replaced(eqn: JaxprEqn) -> Sequence[JaxprEqn] | None:
         return None
     b = Builder([x.aval for x in operands])  # Sets `plain` by the types.
     b.source_info = eqn.source_info
-    if written := _WRITTEN.get(eqn.primitive.name):
-        with b:
-            result = written(Value(operands[0])).atom()
+    if eqn.primitive.name in _WRITTEN:
+        (result,) = b.inline(_written(eqn.primitive.name, operands[0].aval), operands)
     elif b.plain and _joins_many_rows(eqn):
         result = _joined(b, operands)
     else:
@@ -81,6 +81,13 @@ _WRITTEN = {
     "lgamma": with_derivatives(gamma_functions.written_lgamma, _digamma),
     "digamma": _digamma,
 }
+
+
+@functools.lru_cache(256)
+def _written(name: str, x: ShapedArray) -> ClosedJaxpr:
+    """Return the program of a gamma function; its derivatives are written once, too."""
+    with Builder([x]) as b:
+        return b.build([_WRITTEN[name](Value(b.inputs[0])).atom()], name=name)
 
 
 # --- Divisors ---------------------------------------------------------------------------------

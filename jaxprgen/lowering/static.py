@@ -8,7 +8,7 @@ it, and one program serves all arguments for which the node decides the same.
 `Statics` answers the rules of one plan. It evaluates the steps in question from what is static. If
 that needs inputs of the plan, it requires them from `Guards`, which has the arguments of a program,
 or from `Around`, the step that holds an inner plan. Guards that lack a value raise
-`ValueNeededError`. The specializer catches it, guards that value as well, and lowers the plan again.
+`ValueNeededError`. The specializer catches it, guards that value too, and lowers the plan again.
 """
 
 from __future__ import annotations

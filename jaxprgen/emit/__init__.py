@@ -19,8 +19,8 @@ with `Value.astype`, because only they know the dtype to compute in. Axes are no
 - `sparse`, `sparse_math`: sparse matrices, their formats, sums and products.
 - `linalg`, `systems`, `tridiagonal`, `matrix`, `decompositions`: products; linear equations;
   inverses and functions of matrices; factorizations.
-- `fft`, `convolution`, `windows`, `pooling`, `normalization`, `softmax`,
-  `ctc`: signals and neural networks.
+- `fft`, `convolution`, `windows`, `pooling`, `normalization`, `softmax`: signals and neural
+  networks.
 - `random`, `distributions`, `rejection`, `polya_gamma`, `inversion`, `mrg31k3p`: draws.
 - `control`, `recurrence`: loops and branches.
 - `lazy`, `deferred`, `selection`: arrays that a program may not need, and run-time masks.

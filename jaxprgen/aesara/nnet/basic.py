@@ -21,17 +21,16 @@ from aesara.tensor.nnet.batchnorm import (
     AbstractBatchNormTrainGrad,
 )
 from aesara.tensor.nnet.blocksparse import SparseBlockGemv, SparseBlockOuter
-from aesara.tensor.nnet.ctc import ConnectionistTemporalClassification
 from aesara.tensor.nnet.sigm import UltraFastScalarSigmoid
 
 from jaxprgen._jax import Size, max_size, min_size
-from jaxprgen.emit import ctc, linalg, reduce, transcendental
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
+from jaxprgen.emit import linalg, reduce, transcendental
 from jaxprgen.emit import normalization as nz
 from jaxprgen.emit import softmax as sm
 from jaxprgen.emit.shape import concatenate, slice_axis
-from jaxprgen.emit.sizes import require_at_least, with_shape, with_size
+from jaxprgen.emit.sizes import require_at_least, with_shape
 from jaxprgen.emit.values import BOOL, INT32, Dtype, Value, broadcast_to, full
 from jaxprgen.errors import IndexOutOfBoundsError, ShapeMismatchError, UnsupportedOpError
 from jaxprgen.lowering.context import RuleContext
@@ -219,33 +218,6 @@ def lower_batch_norm_train_grad(ctx: RuleContext, *inputs: Value) -> list[Value]
     """Return the gradient of the normalization as built by `aesara.grad`."""
     axes = _normalized_axes(ctx, inputs[0])
     return _in_declared_dtype(ctx, nz.normalize_vjp(*_floats(ctx, *inputs)[:5], axes=axes))
-
-
-# --- Connectionist temporal classification ------------------------------------------------
-
-
-@lowers(ConnectionistTemporalClassification, folds=False)
-def lower_ctc(ctx: RuleContext, x: Value, labels: Value, lengths: Value) -> list[Value]:
-    """Return the costs of labels, and their gradients if the node has that output.
-
-    They equal those of warp-ctc, the library that Aesara calls; `jax.grad` differentiates the costs
-    too. Aesara's class lacks ``perform``, so only its subclasses can be instantiated.
-    """
-    times, batch, classes = x.shape
-    text = (
-        f"Labels of shape {labels.shape} and lengths of shape {lengths.shape} do not fit {batch} "
-        "sequences."
-    )
-    labels = with_size(labels, 0, batch, lambda: ShapeMismatchError(text))
-    lengths = with_size(lengths, 0, batch, lambda: ShapeMismatchError(text))
-    ctx.require(
-        lambda: ctc.are_possible(x, labels, lengths),
-        IndexOutOfBoundsError,
-        f"A label is not below {classes}, or a length is above {times}.",
-        f"whether labels are below {classes}, and lengths at most {times}. If not, Aesara's "
-        "library reads beyond its arrays, and this program uses the nearest label and length",
-    )
-    return list(ctc.ctc(x, labels, lengths)[: len(ctx.node.outputs)])
 
 
 # --- Sparse blocks ------------------------------------------------------------------------

@@ -7,8 +7,9 @@ of operands, *proven* to do what the body does (`copies`), *chosen* by their cos
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,10 +72,11 @@ class _Repetitions:
         if notes is not None and any(e.primitive.name == "shard_map" for e in closed.jaxpr.eqns):
             notes.leave_all("shard_map", "values are split over a mesh")
         inlined = with_lone_calls_inlined(closed)
-        found = each_program(inlined, self._changed)
+        identities = Identities()  # So that each program inside is read once.
+        found = each_program(inlined, lambda program: self._changed(program, identities))
         return closed if found is inlined else found
 
-    def _changed(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+    def _changed(self, closed: ClosedJaxpr, identities: Identities) -> ClosedJaxpr:
         program = with_joins_flattened(closed)
         written = with_writes_forwarded(program, self.least, self.reassociate, self.cost)
         if written is not program:
@@ -82,7 +84,7 @@ class _Repetitions:
                 closed = with_writes_forwarded(program, self.least, False, self.cost)
             program = with_joins_flattened(written)
         try:
-            return self._together(program)
+            return self._together(program, identities)
         except NotBatchableError as error:
             notes = listener()
             if notes is not None and error.repeated[1] > 1:
@@ -91,7 +93,7 @@ class _Repetitions:
                 notes.leave_all(type(self).__name__, str(error))
             return closed
 
-    def _together(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+    def _together(self, closed: ClosedJaxpr, identities: Identities) -> ClosedJaxpr:
         """Return a program without repetitions, or raise why not."""
         raise NotImplementedError
 
@@ -99,7 +101,7 @@ class _Repetitions:
         self,
         closed: ClosedJaxpr,
         colouring: Colouring,
-        kernels: Kernels | None,
+        kernels: Callable[[], Kernels],
         loops: Sequence[tuple[Copies, Kept]] = (),
     ) -> ClosedJaxpr:
         """Return the program with loops, and with packs of other alike nodes."""
@@ -110,8 +112,8 @@ class _Repetitions:
         reasons = {key: self._why_not_packed(each) for key, each in copies.items()}
         copies = {key: each for key, each in copies.items() if not reasons[key]}
         weighed: Prices | None = None
-        if self.cost is not None and kernels is not None:
-            weighed = Prices(closed.jaxpr, colouring, kernels, copies, inside, self.cost)
+        if self.cost is not None and (copies or loops):
+            weighed = Prices(closed.jaxpr, colouring, kernels(), copies, inside, self.cost)
             each = weighed.prices.items()
             reasons |= {key: str(price) for key, price in each if not price.is_worth_it}
             copies = {key: each for key, each in copies.items() if not reasons[key]}
@@ -133,9 +135,6 @@ class _Repetitions:
         if len(units) == len(colouring.nodes):
             raise NotBatchableError(f"no {self.least} copies can be batched")
         return _written(closed, units, self.least)
-
-    def _kernels(self, closed: ClosedJaxpr, colouring: Colouring) -> Kernels | None:
-        return Kernels(colouring.nodes, closed.jaxpr.outvars) if self.cost is not None else None
 
     def _why_not_packed(self, copies: Copies) -> str:
         """Return why alike nodes cannot become one equation on rows; empty if they can."""
@@ -184,12 +183,11 @@ class VmapRepeats(_Repetitions):
 
     joins = True
 
-    def _together(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        identities = Identities()
+    def _together(self, closed: ClosedJaxpr, identities: Identities) -> ClosedJaxpr:
         once = deduplicated(closed, identities)
         colouring = Colouring(once.jaxpr, identities, self.reassociate)
         colouring.colour()
-        return self._emitted(once, colouring, self._kernels(once, colouring))
+        return self._emitted(once, colouring, lambda: Kernels(colouring.nodes, once.jaxpr.outvars))
 
 
 @dataclass(frozen=True)
@@ -219,7 +217,7 @@ class ScanRepeats(_Repetitions):
 
     least: int = 12
 
-    def _together(self, closed: ClosedJaxpr) -> ClosedJaxpr:
+    def _together(self, closed: ClosedJaxpr, identities: Identities) -> ClosedJaxpr:
         copies = VmapRepeats(memory=self.memory, reassociate=self.reassociate, cost=self.cost)
         depths = _depths(closed.jaxpr, CHAINS if self.reassociate else ())
         deepest = max(depths, default=0)
@@ -230,10 +228,9 @@ class ScanRepeats(_Repetitions):
         deep = Counter([(eqn.primitive, depth) for eqn, depth in places if depth >= self.least])
         if 2 * sum(n for n in deep.values() if n >= copies.least) > deep.total():
             closed = copies(closed)  # Most recurrences run side by side.
-        identities = Identities()
         once = deduplicated(closed, identities)
         colouring = Colouring(once.jaxpr, identities, self.reassociate, steps=True)
-        kernels = None
+        kernels = functools.cache(lambda: Kernels(colouring.nodes, once.jaxpr.outvars))
         reasons = [NotBatchableError(_NOT_FOUND)]
         for rounds in _ROUNDS:
             cut = cuts(colouring, rounds, self.least)
@@ -242,7 +239,6 @@ class ScanRepeats(_Repetitions):
             colouring.colour(cut)
             try:
                 loops = self._loops(once.jaxpr, colouring, cut)
-                kernels = kernels or self._kernels(once, colouring)
                 try:
                     return self._emitted(once, colouring, kernels, loops)
                 except WaitingError:

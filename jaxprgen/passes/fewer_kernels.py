@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, ShapedArray, Var
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, ShapedArray
 from jaxprgen.emit.custom_derivatives import with_derivatives
 from jaxprgen.emit.values import Value
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
-from jaxprgen.ir.rewriting import each_program, rewritten, with_equations
+from jaxprgen.ir.rewriting import rewritten
 from jaxprgen.passes.inlining import bound_to
 from jaxprgen.passes.meaning import Meaning
 from jaxprgen.special import gamma_functions
@@ -34,10 +34,6 @@ class FewerKernels:
     error falls from 16 to 2 units in the last place (`lgamma`), and from 8 to 5 (`digamma`). Their
     derivatives are exact where XLA's polygamma functions are not.
 
-    XLA turns a division by a number into a product with its reciprocal, except where several
-    divisions share the repeated number, as a division and its derivative do. So an array is divided
-    by an array of one element, which each division repeats.
-
     Where many rows are joined, such as separate scalars, JAX slices their cotangents. XLA compiles
     one kernel per slice. `_jax.split_rows_p` takes all of them by one.
 
@@ -54,8 +50,7 @@ class FewerKernels:
         closed : ClosedJaxpr
             The program. It is not changed.
         """
-        found = rewritten(closed, {*_WRITTEN, "concatenate"}, _replaced)
-        return each_program(found, _with_numbers_as_divisors)
+        return rewritten(closed, {*_WRITTEN, "concatenate"}, _replaced)
 
 
 def _replaced(eqn: JaxprEqn) -> Sequence[JaxprEqn] | None:
@@ -88,49 +83,6 @@ def _written(name: str, x: ShapedArray) -> ClosedJaxpr:
     """Return the program of a gamma function; its derivatives are written once, too."""
     with Builder([x]) as b:
         return b.build([_WRITTEN[name](Value(b.inputs[0])).atom()], name=name)
-
-
-# --- Divisors ---------------------------------------------------------------------------------
-
-
-def _with_numbers_as_divisors(closed: ClosedJaxpr) -> ClosedJaxpr:
-    b = Builder([v.aval for v in closed.jaxpr.invars])  # Sets `plain` by the types.
-    if not b.plain:
-        return closed
-    makers: dict[Any, JaxprEqn] = {}
-    equations: list[JaxprEqn] = []
-    flushed, has_changed = 0, False
-    for eqn in closed.jaxpr.eqns:
-        number = _repeated_number(eqn, makers) if eqn.primitive.name == "div" else None
-        if number is not None:
-            b.source_info = eqn.source_info
-            shape = (1,) * len(eqn.outvars[0].aval.shape)  # type: ignore[attr-defined]
-            x = b.memoized((number, shape), lambda: _one_element(b, number, shape))  # noqa: B023
-            equations += b.equations_from(flushed)
-            flushed, has_changed = len(b), True
-            eqn = eqn.replace(invars=[eqn.invars[0], x])
-        equations.append(eqn)
-        makers.update(dict.fromkeys(eqn.outvars, eqn))
-    return with_equations(closed, equations) if has_changed else closed
-
-
-def _repeated_number(eqn: JaxprEqn, makers: Mapping[Any, JaxprEqn]) -> Any:
-    """Return what all elements of an array of floating-point numbers are divided by, or None."""
-    x, y = eqn.invars
-    out: Any = eqn.outvars[0].aval
-    if type(x) is not Var or x.aval.shape != out.shape or not out.shape or out.dtype.kind != "f":
-        return None
-    if type(y) is Var and (maker := makers.get(y)) and maker.primitive.name == "broadcast_in_dim":
-        y = maker.invars[0]
-    is_one = type(y) is Var and all(type(n) is int and n == 1 for n in y.aval.shape)
-    return y if is_one and any(n != 1 for n in out.shape) else None
-
-
-def _one_element(b: Builder, number: Any, shape: tuple[int, ...]) -> Atom:
-    if number.aval.shape == shape:
-        return number
-    number = lax.reshape(b, number, ()) if number.aval.shape else number
-    return lax.broadcast_in_dim(b, number, shape, ())
 
 
 # --- Joins ------------------------------------------------------------------------------------

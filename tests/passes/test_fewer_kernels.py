@@ -161,39 +161,3 @@ def test_polygamma_functions_are_derivatives_of_lgamma(order):
         f = jax.grad(f)
     exact = [float(mpmath.psi(order, p)) for p in points]
     np.testing.assert_allclose(jax.jit(jax.vmap(f))(points), exact, rtol=1e-12)
-
-
-def scaled(x, scale):
-    return jnp.sum(((x - 0.3) / jax.lax.exp(scale)) ** 2)
-
-
-@pytest.mark.parametrize("shape", [(), (1,), (5,), (2, 3)])
-def test_arrays_are_divided_by_one_element(shape):
-    x = np.linspace(0.1, 2, int(np.prod(shape))).reshape(shape)
-    found, scales = jaxprgen.transform(scaled, FewerKernels()), np.array([0.2, 0.4])
-    for of, *args in (
-        (lambda f: f, x, 0.2),
-        (lambda f: jax.grad(f, (0, 1)), x, 0.2),
-        (lambda f: jax.hessian(f, (0, 1)), x, 0.2),
-        (lambda f: jax.vmap(jax.grad(f, 1), (None, 0)), x, scales),
-        (lambda f: jax.vmap(jax.grad(f)), np.stack([x, x + 1]), scales),
-    ):
-        jax.tree.map(
-            lambda y, z: np.testing.assert_allclose(y, z, rtol=1e-12),
-            of(found)(*args),
-            of(scaled)(*args),
-        )
-
-
-def test_a_division_and_its_derivative_share_one_inverse():
-    x = np.linspace(0.1, 2, 50)
-
-    def divisors(f):
-        program = jax.make_jaxpr(f)(x, 0.2).jaxpr
-        while program.eqns[0].primitive.name in ("jit", "pjit"):
-            program = program.eqns[0].params["jaxpr"].jaxpr
-        return {e.invars[1].aval.shape for e in program.eqns if e.primitive.name == "div"}
-
-    found = jaxprgen.transform(scaled, FewerKernels())
-    assert (1,) not in divisors(scaled)
-    assert divisors(found) == {(1,)}

@@ -113,7 +113,10 @@ def _guarded(closed: ClosedJaxpr, ties: str) -> ClosedJaxpr:
     b = Builder([v.aval for v in closed.jaxpr.invars])  # Sets `plain` by the types.
     if not b.plain:
         return closed
-    writer = _Writer(b, closed.jaxpr, ties)
+    # What a function closes over may be differentiated, too.
+    constants = zip(closed.jaxpr.constvars, closed.consts, strict=True)
+    traced = [v for v, x in constants if isinstance(x, _jax.Tracer)]
+    writer = _Writer(b, closed.jaxpr, [*closed.jaxpr.invars, *traced], ties)
     equations = writer.equations()
     outputs = [writer.masked.get(x, x) if type(x) is Var else x for x in closed.jaxpr.outvars]
     if not writer.has_changed:
@@ -137,8 +140,10 @@ class Guards:
 
     Parameters
     ----------
-    jaxpr : Jaxpr
-        The program.
+    inputs : sequence of Var
+        The inputs by which the program may be differentiated.
+    outputs : sequence of Var or Literal
+        Its results.
     eqns : sequence of JaxprEqn
         Its equations.
     losses : mapping of Var to tuple of Var
@@ -153,23 +158,24 @@ class Guards:
 
     def __init__(
         self,
-        jaxpr: Jaxpr,
+        inputs: Sequence[Var],
+        outputs: Sequence[Any],
         eqns: Sequence[JaxprEqn],
         losses: Mapping[Any, Sequence[Var]],
     ) -> None:
         self._eqns = eqns
         self._losses = losses
         self._choices = Choices(eqns)
-        self._moving: set[Any] = {v for v in jaxpr.invars if is_inexact(v)}
+        self._moving: set[Any] = {v for v in inputs if is_inexact(v)}
         for eqn in eqns:
             if any(type(x) is Var and x in self._moving for x in eqn.invars):
                 self._moving.update(filter(is_inexact, eqn.outvars))
         self.checks = self._find_checks()
-        self._owners = self._find_owners(jaxpr.invars, jaxpr.outvars)
-        self._reach = self._reaches(jaxpr.outvars)
-        self._finite, self._clean = self._kinds(jaxpr.invars)
+        self._owners = self._find_owners(inputs, outputs)
+        self._reach = self._reaches(outputs)
+        self._finite, self._clean = self._kinds(inputs)
         self.masks = self._masks()
-        self._mask_still_results(jaxpr.outvars)
+        self._mask_still_results(outputs)
 
     def _reaches(self, outputs: Sequence[Any]) -> dict[Any, Condition]:
         reach: dict[Any, Condition] = {
@@ -236,6 +242,7 @@ class Guards:
             if not used:
                 continue  # It matters to predicates at most.
             own = used.pop() if len(used) == 1 else None
+            owners.update((v, own) for v in eqn.outvars if v in owners)
             if (v := self._check_of(eqn)) is not None:
                 depths[v] = depths.get(own, 0) + 1
                 if depths[v] > _DEEPEST:
@@ -431,12 +438,12 @@ class _Writer:
     values are equal, and a compiler sees it.
     """
 
-    def __init__(self, b: Builder, jaxpr: Jaxpr, ties: str) -> None:
+    def __init__(self, b: Builder, jaxpr: Jaxpr, inputs: Sequence[Var], ties: str) -> None:
         self._b = b
         self._ties = ties
         self._eqns, losses = self._compared(jaxpr.eqns)
         self._flushed = len(b)
-        guards = Guards(jaxpr, self._eqns, losses)
+        guards = Guards(inputs, jaxpr.outvars, self._eqns, losses)
         self._masks, self._checks = guards.masks, guards.checks
         self._conditions = Conditions(b, self._unmasked)
         self._makers = {v: i for i, eqn in enumerate(self._eqns) for v in eqn.outvars}

@@ -1,5 +1,7 @@
 """`GuardBranches`: where a function is smooth on the branches it takes, its gradient is right."""
 
+import functools
+
 import aesara.tensor as at
 import guarded_expressions as guarded
 import jax
@@ -425,6 +427,62 @@ def test_a_check_may_be_by_an_integer():
     found, x = jaxprgen.transform(f, GuardBranches()), np.array([0.0, 1.0, 4.0])
     np.testing.assert_allclose(jax.grad(found)(x, np.int32(1)), [1, 1, 1])
     np.testing.assert_allclose(jax.grad(found)(x + 1, np.int32(0)), 1 + 0.5 / np.sqrt(x + 1))
+
+
+def of_a_split(x):
+    return lax.split(x, (2, 1))
+
+
+def of_a_loop(x):
+    return lax.scan(lambda c, y: (c * y + 1.0, c * c), 1.0, x)
+
+
+def of_a_branch(x):
+    return lax.cond(x[0] > 0, lambda x: (x * 2, x * x), lambda x: (x, x * 3), x)
+
+
+@pytest.mark.parametrize("several", [of_a_split, of_a_loop, of_a_branch])
+@pytest.mark.parametrize("limits", [(0, -9), (-9, 0), (0, 1)])
+def test_checks_of_one_of_several_results(several, limits):
+    """What computes several results matters where any of them does."""
+
+    def f(x, s):
+        first, second = several(x)
+        root = jnp.where(s > -5, jnp.sqrt(s + 5), 0.0)
+        return root + sum(
+            jnp.sum(jnp.where(s > limit, jnp.log(y) * s, 0.0))
+            for limit, y in zip(limits, (first, second), strict=True)
+        )
+
+    found = jaxprgen.transform(f, GuardBranches())
+    x = np.array([0.3, 1.2, 2.0])
+    for s in map(np.asarray, (-1.0, 0.5, 2.0)):
+        for of in (jax.grad, jax.hessian):
+            jax.tree.map(
+                functools.partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-12),
+                jax.jit(of(found, (0, 1)))(x, s),
+                of(f, (0, 1))(x, s),
+            )
+
+
+def test_checks_of_what_a_function_closes_over():
+    def f(y, s, transform=lambda f: f):
+        def inner(x):
+            return jnp.where(s > 0, jnp.sqrt(y) * x, 3.0) + jnp.where(x > 0, jnp.log(x), 0.0)
+
+        return transform(inner)(s + 2)
+
+    def found(y, s):
+        return f(y, s, lambda f: jaxprgen.transform(f, GuardBranches()))
+
+    for s in map(np.asarray, (-1.0, 0.5)):
+        for of in (jax.grad, jax.jacfwd, jax.hessian):
+            jax.tree.map(
+                functools.partial(np.testing.assert_allclose, rtol=1e-12),
+                of(found, (0, 1))(np.asarray(0.7), s),
+                of(f, (0, 1))(np.asarray(0.7), s),
+            )
+    assert jax.grad(found, (0, 1))(-0.7, -1.0)[0] == 0
 
 
 def test_checks_inside_of_each_other():

@@ -271,7 +271,9 @@ def _polygamma(n: Value, x: Value) -> Value:
     s, rest = ew.maximum(n, 1) + 1, x - ew.floor(x)
     odd = ~ew.equal(s - 2 * ew.floor(0.5 * s), 0)
     sign = where(odd, -1, s.like(1))
-    both = _zeta(s, where(x > 0, x, rest)) + sign * _zeta(s, 1 - rest)  # They may cancel.
+    above = -x - ew.floor(-x)  # 1 - rest would be 0 for tiny numbers below 0.
+    above = where(ew.equal(rest, 0), 1, above)
+    both = _zeta(s, where(x > 0, x, rest)) + sign * _zeta(s, above)  # They may cancel.
     mirrored = both - sign * _zeta(s, ew.maximum(1 - x, 1))
     series = where(x > 0, _zeta(s, where(x > 0, x, 1)), mirrored)
     series = where((x <= 0) & ew.equal(rest, 0), math.inf, series)

@@ -212,16 +212,20 @@ class Guards:
         return reach
 
     def _find_checks(self) -> dict[Any, Condition]:
-        """Return the choices of whole arrays beside what has no derivative, and when it is not.
+        """Return the choices of whole arrays beside an infinite number, and when they hold.
 
         Such is the check of a parameter, ``where(all(sigma > 0), density, -inf)``.
         """
         found: dict[Any, Condition] = {}
+        infinite: set[Any] = set()
         for eqn in self._eqns:
+            is_copy = eqn.primitive.name in ("broadcast_in_dim", "convert_element_type")
+            if is_copy and _is_infinite(eqn.invars[0], infinite):
+                infinite.update(eqn.outvars)
             if eqn.primitive.name != "select_n" or len(eqn.invars) != 3:
                 continue
             cases = [(i, eqn.invars[i]) for i in (1, 2)]
-            moving = [i for i, x in cases if type(x) is Var and x in self._moving]
+            moving = [i for i, x in cases if not _is_infinite(x, infinite)]
             predicate: Any = eqn.invars[0].aval
             if len(moving) != 1 or predicate.dtype != np.bool_:
                 continue
@@ -415,6 +419,13 @@ def _is_finite(x: Any, finite: set[Any]) -> bool:
     if isinstance(x, Literal):
         return not is_inexact(x) or bool(np.isfinite(x.val))
     return x in finite or not is_inexact(x)
+
+
+def _is_infinite(x: Any, infinite: set[Any]) -> bool:
+    """Return whether an atom is an infinite number, or one of these variables."""
+    if type(x) is Literal:
+        return is_inexact(x) and bool(np.isinf(x.val))
+    return x in infinite
 
 
 def _narrowed(condition: Condition, further: Condition) -> Condition:

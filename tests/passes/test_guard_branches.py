@@ -336,7 +336,7 @@ def density(mu, log_sigma, x):
     """A parameter's check around a density that has terms of its own, and another check in it."""
     sigma = jnp.exp(log_sigma) - 0.5
     shared = mu * x[:, None]
-    inner = jnp.where(jnp.all(mu > 0), jnp.log(mu) + jnp.sum(jnp.sqrt(shared)), 2.0)
+    inner = jnp.where(jnp.all(mu > 0), jnp.log(mu) + jnp.sum(jnp.sqrt(shared)), -jnp.inf)
     terms = -0.5 * ((x - mu) / sigma) ** 2 - jnp.log(sigma) + inner
     return jnp.where(jnp.all(sigma > 0) & jnp.all(x < 5), terms, -jnp.inf)
 
@@ -352,7 +352,7 @@ def on_taken_branches(mu, log_sigma, x):
     total = jnp.sin(mu) + (jnp.sum(mu * x**2) if np.all(x > -3) else len(x) * x[0])
     if not (sigma > 0 and np.all(x < 5)):
         return total - jnp.inf
-    inner = jnp.log(mu) + jnp.sum(jnp.sqrt(mu * x[:, None])) if mu > 0 else 2.0
+    inner = jnp.log(mu) + jnp.sum(jnp.sqrt(mu * x[:, None])) if mu > 0 else -jnp.inf
     return total + jnp.sum(-0.5 * ((x - mu) / sigma) ** 2 - jnp.log(sigma) + inner)
 
 
@@ -448,9 +448,9 @@ def test_checks_of_one_of_several_results(several, limits):
 
     def f(x, s):
         first, second = several(x)
-        root = jnp.where(s > -5, jnp.sqrt(s + 5), 0.0)
+        root = jnp.where(s > -5, jnp.sqrt(s + 5), -jnp.inf)
         return root + sum(
-            jnp.sum(jnp.where(s > limit, jnp.log(y) * s, 0.0))
+            jnp.sum(jnp.where(s > limit, jnp.log(y) * s, -jnp.inf))
             for limit, y in zip(limits, (first, second), strict=True)
         )
 
@@ -468,7 +468,9 @@ def test_checks_of_one_of_several_results(several, limits):
 def test_checks_of_what_a_function_closes_over():
     def f(y, s, transform=lambda f: f):
         def inner(x):
-            return jnp.where(s > 0, jnp.sqrt(y) * x, 3.0) + jnp.where(x > 0, jnp.log(x), 0.0)
+            return jnp.where(s > 0, jnp.sqrt(y) * x, -jnp.inf) + jnp.where(
+                x > 0, jnp.log(x), jnp.inf
+            )
 
         return transform(inner)(s + 2)
 
@@ -487,16 +489,14 @@ def test_checks_of_what_a_function_closes_over():
 
 def test_checks_inside_of_each_other():
     def f(x, depth):
-        return (
-            x if not depth else jnp.where(x > -depth, jnp.log(f(x, depth - 1) + 1.0 + depth), 2.0)
-        )
+        if not depth:
+            return x
+        return jnp.where(x > -depth, jnp.tanh(f(x, depth - 1)) + jnp.log(x + depth), -jnp.inf)
 
     for depth in (3, 20):
         found = jaxprgen.transform(lambda x: f(x, depth), GuardBranches())  # noqa: B023
         for x in (0.5, -1.5, -2.5, -depth - 0.5):
-            value = f(x, depth)
-            assert np.isfinite(value)
-            np.testing.assert_allclose(found(x), value, rtol=1e-12)
+            np.testing.assert_allclose(found(x), f(x, depth), rtol=1e-12)
             assert np.isfinite(jax.grad(found)(x))
             if x < -depth:
                 assert jax.grad(found)(x) == 0

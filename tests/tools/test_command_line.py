@@ -121,7 +121,7 @@ def test_all_options_together(run, tmp_path):
     )
     assert (status, err) == (0, "")
     assert "HloModule jit_main" in out
-    assert "main: 33 equations" in out
+    assert "main: 26 equations" in out
     assert "log_posterior" in out
     assert page.read_text().lower().startswith("<!doctype html>")
     assert drawing.read_text().startswith("digraph")

@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax._src import ad_util as _ad_util
 from jax._src import custom_derivatives as _custom
@@ -160,12 +159,9 @@ def _chosen_along(primals: Any, tangents: Any) -> Any:
 
 
 def _chosen_batched(operands: Any, axes: Any) -> Any:
-    size = next(x.shape[d] for x, d in zip(operands, axes, strict=True) if d is not None)
-    found = [
-        jnp.broadcast_to(x, (size, *x.shape)) if d is None else jnp.moveaxis(x, d, 0)
-        for x, d in zip(operands, axes, strict=True)
-    ]
-    return chosen_p.bind(*found), 0
+    pairs = [*zip(operands, axes, strict=True)]
+    size = next(x.shape[d] for x, d in pairs if d is not None)
+    return chosen_p.bind(*(_batching.bdim_at_front(x, d, size) for x, d in pairs)), 0
 
 
 chosen_p = Primitive("chosen")

@@ -11,6 +11,9 @@ from jaxprgen.ir.redundancy import Identities, merged
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.passes.meaning import Meaning
 
+_SMALL = 2**10
+"""Bytes of constants that are compared by value."""
+
 
 @dataclass(frozen=True)
 class EliminateDeadCode:
@@ -60,7 +63,7 @@ class EliminateCommonSubexpressions:
         only if they are the same object.
     """
 
-    limit: int = 2**10
+    limit: int = _SMALL
 
     meaning = Meaning.SAME_BITS
 
@@ -76,7 +79,7 @@ class EliminateCommonSubexpressions:
         return each_program(closed, lambda program: deduplicated(program, identities, self.limit))
 
 
-def deduplicated(program: ClosedJaxpr, identities: Identities, limit: int = 2**10) -> ClosedJaxpr:
+def deduplicated(program: ClosedJaxpr, identities: Identities, limit: int = _SMALL) -> ClosedJaxpr:
     """Return a program that computes equal equations once; programs inside of them stay.
 
     Parameters

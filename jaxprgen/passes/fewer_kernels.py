@@ -30,9 +30,10 @@ class FewerKernels:
 
     XLA computes ``lgamma`` and ``digamma`` by sums of eight quotients, each of which it keeps as an
     array, and by its sine and cosine. `jaxprgen.special.gamma_functions` has them as polynomials
-    and one or two logarithms. A value with its gradient takes half of the time, and the largest
-    error falls from 16 to 2 units in the last place (`lgamma`), and from 8 to 5 (`digamma`). Their
-    derivatives are exact where XLA's polygamma functions are not.
+    and one or two logarithms. A value with its gradient takes half of the time. The largest error,
+    in machine epsilons of the result or of one, if that is larger, falls from 16 to 5 (`lgamma`)
+    and from 9 to 5 (`digamma`) by mpmath; that of ``digamma`` of positive numbers below 0.001 rises
+    from 1.5 to 2.6. Their derivatives are accurate where XLA's polygamma functions are not.
 
     Where many rows are joined, such as separate scalars, JAX slices their cotangents. XLA compiles
     one kernel per slice. `_jax.split_rows_p` takes all of them by one.

@@ -54,10 +54,10 @@ class GuardBranches:
     or cotangent, it is zero where the branch is not taken. So a function that is smooth on the
     branches that it takes has finite derivatives of any order, in forward and reverse mode.
 
-    A choice of a whole array, such as ``where(all(sigma > 0), density, -inf)``, is a *check*, if
-    its other case has no derivative. What enters the density from outside is masked, and the check
-    itself hands its cotangent on as it is. So a gradient that depends on data alone stays one that
-    a compiler can fold, and only its last step reads the predicate.
+    A choice of a whole array beside an infinite number, such as ``where(all(sigma > 0), density,
+    -inf)``, is a *check*. What enters the density from outside is masked, and the check itself
+    hands its cotangent on as it is. So a gradient that depends on data alone stays one that a
+    compiler can fold, and only its last step reads the predicate.
 
     ``max``, ``min`` and ``clamp`` choose as well. Derivatives of the first two select, where those
     of JAX multiply by zero. Programs without a choice stay as they are.
@@ -642,10 +642,10 @@ def _mask_call(condition: ShapedArray, x: ShapedArray) -> tuple[ClosedJaxpr, dic
 
 
 def checked(b: Builder, predicate: Atom, *cases: Atom) -> Atom:
-    """Return the choice between two cases, of which one has derivatives.
+    """Return the choice between two cases, of which one is infinite.
 
-    Where the other is chosen, tangents are zero. Cotangents are as if it were not: masks on all
-    that enters the case drop them.
+    Where that is chosen, tangents are zero. Cotangents are as if it were not: masks on all that
+    enters the other case drop them.
 
     Parameters
     ----------

@@ -43,46 +43,53 @@ def cuts(colouring: Colouring, rounds: int, least: int) -> dict[int, int]:
     after: dict[int, set[int]] = {}
     for source, target in pairs.tolist():
         after.setdefault(source, set()).add(target)
-    edges = [*zip(sources[inside].tolist(), targets[inside].tolist(), strict=True)]
+    edges = np.stack([sources[inside], targets[inside]])
     chosen: set[int] = set()
     pending = cycles(after)
     while pending:
-        carries: dict[int, int] = {}  # Of each class, the carry of its cycle.
-        rest: list[tuple[int, dict[int, set[int]]]] = []
+        carry_of = np.full(len(many), -1)  # For each class, the carry of its cycle.
+        smaller: list[set[int]] = []  # The cycles that are left without the carries.
         for cycle in pending:
             own = {x: after.get(x, set()) & cycle for x in cycle}
             incoming = {x: sum(x in others for others in own.values()) for x in cycle}
             carry = max(cycle, key=lambda x: (x in own[x], incoming[x] * len(own[x]), -x))
-            carries.update(dict.fromkeys(cycle, carry))
-            left = cycle - {carry}
-            rest.append((carry, {x: own[x] & left for x in left}))
-        times = _in_turn(classes, edges, carries)
-        chosen.update(carry for carry, _ in rest if times[carry] >= least)
-        pending = [cycle for _, others in rest for cycle in cycles(others)]
+            carry_of[[*cycle]] = carry
+            rest = cycle - {carry}
+            smaller += cycles({x: own[x] & rest for x in rest})
+        source, target = carry_of[classes[edges]]
+        edges = edges[:, (source == target) & (source >= 0)]
+        times = _in_turn(classes, edges, carry_of)
+        chosen.update(carry for carry, count in times.items() if count >= least)
+        pending = smaller
     return _with_first_steps(colouring, classes, chosen, least) if chosen else {}
 
 
 def _in_turn(
-    classes: np.ndarray[Any, Any],
-    edges: Iterable[tuple[int, int]],
-    carries: Mapping[int, int],
+    classes: np.ndarray[Any, Any], edges: np.ndarray[Any, Any], carry_of: np.ndarray[Any, Any]
 ) -> Counter[int]:
     """Return how often each carry is computed from itself in turn.
 
     Several computations in one step may look alike, and wait for each other, as the slopes of a
     Runge-Kutta method. They form a cycle of classes, but too few are in turn for a recurrence.
+
+    Parameters
+    ----------
+    classes
+        The class of each node.
+    edges
+        The nodes at both ends of each edge inside of a cycle, in the order of the program.
+    carry_of
+        For each class of a cycle, the class of the carry.
     """
-    carry_of = [carries.get(x, -1) for x in classes.tolist()]
+    carries = carry_of[classes]
+    counts = (carries == classes).astype(int).tolist()
     found: Counter[int] = Counter()
     before: dict[int, int] = {}
-    for source, target in edges:  # In the order of the program.
-        carry = carry_of[target]
-        if carry >= 0 and carry_of[source] == carry:
-            times = before.get(source, int(classes[source] == carry))
-            times += int(classes[target] == carry)
-            if times > before.get(target, 0):
-                before[target] = times
-                found[carry] = max(found[carry], times)
+    for source, target, carry in zip(*edges.tolist(), carries[edges[1]].tolist(), strict=True):
+        times = before.get(source, counts[source]) + counts[target]
+        if times > before.get(target, 0):
+            before[target] = times
+            found[carry] = max(found[carry], times)
     return found
 
 

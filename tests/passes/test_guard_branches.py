@@ -49,7 +49,6 @@ def test_gradients_are_those_of_the_branches_that_are_taken(expression, of_numbe
         return guarded.on_arrays(expression, x)
 
     ours = jaxprgen.transform(f, GuardBranches())
-    # Choices of numbers are checks, and those of arrays are not.
     values, ways = of_elements(jax.vmap(ours) if of_numbers else ours)(POINTS)
     for i, point in enumerate(guarded.POINTS):
         try:
@@ -409,6 +408,40 @@ def test_checks_may_hold_for_some_of_a_batch():
         )
 
 
+@examples(2, quick=0.6)
+@given(
+    *[guarded.expressions(leaves=8)] * 3,
+    *[st.sampled_from(guarded.POINTS)] * 2,
+    st.booleans(),
+)
+def test_derivatives_of_checks_are_those_of_what_holds(inner, outer, free, low, high, shared):
+    """The law of checks; derivatives of reference are those without any check."""
+
+    def derivatives(f):
+        # Of each number alone: a choice of a whole array is a check.
+        return of_elements(jax.vmap(jaxprgen.transform(f, GuardBranches())))(POINTS)[1]
+
+    def f(x):
+        a, b, c = (guarded.on_arrays(e, x) for e in (inner, outer, free))
+        checked = jnp.where(x >= low, b + jnp.where(x <= high, a, -jnp.inf), -jnp.inf)
+        return checked + c + (a if shared else 0)
+
+    holds, inside = (low <= POINTS).astype(int), (high >= POINTS).astype(int)
+    weights = np.stack([holds * inside + shared, holds, np.ones_like(holds)])
+    parts = [derivatives(functools.partial(guarded.on_arrays, e)) for e in (inner, outer, free)]
+    for name, found, *each in zip(WAYS, derivatives(f), *parts, strict=True):
+        if name == "reverse over reverse" and any(
+            guarded.has(e, "loop") for e in (inner, outer, free)
+        ):
+            continue  # See `guarded.expressions`.
+        terms = np.zeros((3, len(POINTS)))
+        np.multiply(weights, each, out=terms, where=weights > 0)
+        wanted, size = terms.sum(0), abs(terms).sum(0)
+        for i in np.flatnonzero(np.isfinite(size)):
+            error = abs(found[i] - wanted[i])
+            assert error <= 1e-9 * size[i], (name, POINTS[i], found[i], wanted[i])
+
+
 def test_a_check_lets_a_compiler_fold_what_data_decide():
     data = np.linspace(1, 2, 50)
 
@@ -420,9 +453,10 @@ def test_a_check_lets_a_compiler_fold_what_data_decide():
         assert ("f64[50]" not in text) == is_folded
 
 
-def test_a_check_may_be_by_an_integer():
+def test_a_choice_by_an_integer_is_no_check():
     def f(x, case):
-        return jnp.sum(lax.select_n(case, jnp.sqrt(x), jnp.zeros(3))) + jnp.sum(x)
+        fails = lax.broadcast(-jnp.inf, (3,))
+        return jnp.sum(lax.select_n(case, jnp.sqrt(x), fails)) + jnp.sum(x)
 
     found, x = jaxprgen.transform(f, GuardBranches()), np.array([0.0, 1.0, 4.0])
     np.testing.assert_allclose(jax.grad(found)(x, np.int32(1)), [1, 1, 1])
@@ -444,7 +478,7 @@ def of_a_branch(x):
 @pytest.mark.parametrize("several", [of_a_split, of_a_loop, of_a_branch])
 @pytest.mark.parametrize("limits", [(0, -9), (-9, 0), (0, 1)])
 def test_checks_of_one_of_several_results(several, limits):
-    """What computes several results matters where any of them does."""
+    """An equation with several results matters where any of its results does."""
 
     def f(x, s):
         first, second = several(x)

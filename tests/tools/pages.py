@@ -23,7 +23,7 @@ ONES = np.ones(3)
 
 
 def model(name="eta"):
-    """A graph with a variable of this name, and a node that emits five equations."""
+    """A graph with a variable of this name, whose program has five equations."""
     X, beta = at.dmatrix("X"), at.dvector("beta")
     eta = at.dot(X, beta)
     eta.name = name

@@ -109,7 +109,7 @@ function search() {
   $("found").textContent = query ? `${found.length} of ${rows.length}` : "";
   if (query && document.querySelector("details:not([open])")) found.forEach(unfold);
   const places = new Set(found.map((row) => row.parentElement));
-  for (const place of [...places]) places.add(place.parentElement);
+  for (const place of places) if (place.parentElement) places.add(place.parentElement);
   for (const line of document.querySelectorAll("details.line, details.copies")) {
     line.classList.toggle("out", !places.has(line));
   }

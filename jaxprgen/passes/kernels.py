@@ -6,11 +6,14 @@ compiled once, however often they are called: on a CPU, 180 functions ``exp(0.5 
 separate arrays take 0.1 s, and 4 s if each has another factor. Copies of a body that differ only in
 their operands are therefore cheap to compile. Copies that read slices of one array at different
 places are not: each needs its own kernel. Here, operands count by their types alone.
+
+Kernels compute cheap values again rather than read them. So sums that grow from layer to layer may
+take compile time that grows with the square of their number.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from jaxprgen._jax import Var
@@ -36,7 +39,10 @@ class Kernels:
         self._number: dict[Hashable, int] = {}
         self._inside: dict[int, Work] = {}
         self._kernel: dict[int, int] = {}
+        self._again: dict[int, int] = {}  # Equations that a kernel computes as others do.
         keys: dict[Any, int] = {}  # Of values that are fused with what reads them.
+        fused: dict[Any, Node] = {}  # The nodes that make them.
+        owned: set[int] = set()  # Nodes that a kernel has computed.
 
         def operand(x: Any) -> Hashable:
             if type(x) is not Var:
@@ -47,7 +53,8 @@ class Kernels:
             if not _fuses(node):
                 inside, holder = work_of(node.equations), holder_of(node.eqn)
                 if holder is not None and holder.only_runs:
-                    self._kernel[id(node)] = self._key((node.kind, *map(operand, node.operands)))
+                    key = self._key((node.kind, *map(operand, node.operands)))
+                    self._end(node, key, fused, owned)
                     inside = inside._replace(kernels=max(inside.kernels, 1))
                 elif inside.kernels:
                     self._kernel[id(node)] = self._key(id(node))
@@ -58,11 +65,19 @@ class Kernels:
                 what.append(tuple(term.sign for term in node.terms))
             elif reads_a_block(node.eqn):
                 what.append(node.eqn.params["start_indices"])
-            key = self._key((node.kind, *what))
-            if node.outvars[0] not in stored:
-                keys[node.outvars[0]] = key
-            elif not _is_view(node):
-                self._kernel[id(node)] = key
+            v, key = node.outvars[0], self._key((node.kind, *what))
+            if v not in stored or _is_computed_again(node, fused):
+                keys[v], fused[v] = key, node
+            if v in stored and not _is_view(node):
+                self._end(node, key, fused, owned)
+
+    def _end(self, node: Node, key: int, fused: Mapping[Any, Node], owned: set[int]) -> None:
+        """Note that a kernel ends with a node, and what it computes again."""
+        self._kernel[id(node)] = key
+        if key not in self._again:
+            nodes = _cone(node, fused)
+            self._again[key] = sum(len(n.equations) for n in nodes if id(n) in owned)
+            owned.update(map(id, nodes))
 
     def _key(self, what: Hashable) -> int:
         return self._number.setdefault(what, len(self._number))
@@ -81,7 +96,24 @@ class Kernels:
             key = self._kernel.get(id(node))
             if key is not None:
                 kernels[key] = inside.kernels
-        return Work(sum(kernels.values()), equations)
+        again = sum(self._again.get(key, 0) for key in kernels)
+        return Work(sum(kernels.values()), equations + again)
+
+
+def _cone(node: Node, fused: Mapping[Any, Node]) -> list[Node]:
+    """Return a node and those that are fused with it, up to a number."""
+    found, seen = [node], {id(node)}
+    for reader in found:
+        for x in reader.operands:
+            maker = fused.get(x) if type(x) is Var else None
+            if maker is not None and id(maker) not in seen and len(found) < _MOST:
+                seen.add(id(maker))
+                found.append(maker)
+    return found
+
+
+_MOST = 256
+"""How many nodes a kernel is taken to compute at most."""
 
 
 def is_kernel(node: Node) -> bool:
@@ -113,6 +145,23 @@ def _is_view(node: Node) -> bool:
 def _is_costly(eqn: Any) -> bool:
     """Return whether XLA computes an elementwise function once rather than in several kernels."""
     return is_slow(eqn) or eqn.primitive.name in ("div", "rem", "sqrt", "rsqrt")
+
+
+def _is_computed_again(node: Node, fused: Mapping[Any, Node]) -> bool:
+    """Return whether a kernel that reads a stored value computes it again, as XLA decides.
+
+    That reads no more memory if all operands but one are spread over the result.
+    """
+    eqn = node.eqn
+    if not is_fused(eqn) or _is_costly(eqn):
+        return False
+    size = elements(eqn.outvars[0])
+    whole = [x for x in eqn.invars if type(x) is Var and elements(x) == size]
+    spread = [x for x in whole if x in fused and fused[x].eqn.primitive.name in _SPREADING]
+    return len(whole) - len(spread) <= 1
+
+
+_SPREADING = ("broadcast_in_dim", "iota")
 
 
 def _stored(nodes: Sequence[Node], outputs: Iterable[Any]) -> set[Any]:

@@ -66,6 +66,34 @@ def test_what_many_kernels_read_is_not_computed_in_each(readers):
     assert work(f, ()).kernels == readers + (readers > 8)
 
 
+def growing(xs, n, spread_last):
+    """Products with sums to which each step adds an array and a number for each row."""
+    found, y = [], xs[0]
+    for x in xs[:n]:
+        of_rows = jnp.sum(x, 1, keepdims=True)
+        y = (y + x) + of_rows if spread_last else (y + of_rows) + x
+        found.append(y @ x)
+    return found
+
+
+@pytest.mark.parametrize("spread_last", [True, False])
+def test_a_stored_sum_is_computed_again_where_that_reads_no_more_memory(spread_last):
+    """What is added last decides: numbers of rows, which are small, or an array."""
+
+    def additions(n):
+        """How many XLA compiles, in all kernels."""
+        xs = [np.ones((8, 8))] * N
+        compiled = jax.jit(growing, static_argnums=(1, 2)).lower(xs, n, spread_last).compile()
+        return compiled.as_text().count(" add(")
+
+    def equations(n):
+        return work(lambda xs: growing(xs, n, spread_last), (8, 8)).equations
+
+    for count in (additions, equations):
+        few, some, many = map(count, (2, 4, 6))
+        assert (many - some > some - few) == spread_last
+
+
 def test_programs_that_call_each_other_are_read_once():
     def nested(depth):
         if not depth:

@@ -166,6 +166,27 @@ def test_a_recurrence_that_does_not_pay_hides_no_other_one():
     assert primitives(program(f, args)).count("scan") == 1
 
 
+def residual(normal):
+    def f(x, weights):
+        for w in weights:
+            x = x + normal(x) @ w
+        return jnp.sum(x**2)
+
+    return f
+
+
+def by_variance(x):
+    return (x - jnp.mean(x, -1, keepdims=True)) * jax.lax.rsqrt(jnp.var(x, -1, keepdims=True))
+
+
+@pytest.mark.parametrize(("normal", "loops"), [(by_variance, 2), (jnp.tanh, 0)])
+def test_layers_that_normalize_a_growing_sum_become_loops(normal, loops):
+    """XLA computes the sum of the cotangents of all layers again in each kernel that reads it."""
+    args = rng.normal(size=(10, 16)), [*rng.normal(size=(24, 16, 16))]
+    found = Pipeline(DEFAULT)(jax.make_jaxpr(jax.value_and_grad(residual(normal), (0, 1)))(*args))
+    assert primitives(found).count("scan") == loops
+
+
 # --- Loops ------------------------------------------------------------------------------------
 
 

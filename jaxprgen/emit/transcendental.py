@@ -110,6 +110,26 @@ softplus = with_derivatives(_softplus, lambda x: _rising(x))
 log_logistic = with_derivatives(_log_logistic, lambda x: _falling(x))
 
 
+def _below_one(x: Value) -> tuple[Value, Value, Value]:
+    """Return where ``x`` is far below 0; ``exp(x)`` there, and ``expm1(x)`` elsewhere."""
+    return x < -1.2, ew.exp(ew.minimum(x, -0.5)), ew.expm1(ew.maximum(x, -1.5))
+
+
+def _log1mexp(x: Value) -> Value:
+    far, power, less = _below_one(x)
+    return ew.where(far, ew.log1p(-power), ew.log(0 - less))
+
+
+def _slope_of_log1mexp(x: Value) -> Value:
+    """Return ``exp(x) / (exp(x) - 1)``; at 0 it is that from the left, -inf."""
+    far, power, less = _below_one(x)
+    return ew.where(far, -power, -1 - less) / ew.where(far, 1 - power, 0 - less)
+
+
+_slope = with_derivatives(_slope_of_log1mexp, lambda x: _slope(x) * (1 - _slope(x)))
+_real_log1mexp = with_derivatives(_log1mexp, lambda x: _slope(x))
+
+
 def log1mexp(x: Value) -> Value:
     """Return ``log(1 - exp(x))`` for negative ``x``, accurate at both ends.
 
@@ -117,14 +137,10 @@ def log1mexp(x: Value) -> Value:
     both branches are accurate on paper, but before JAX 0.12 `log1p` has an error of 3e-14 on CPUs
     for numbers between -0.41 and -0.31.
     """
-    # Each branch is clipped to where it is used, so that its derivative is finite elsewhere.
-    # `0 - expm1(0)` is 0, and not -0, so that the derivative at 0 is that from the left, -inf.
-    is_real = x.dtype.kind == "f"
-    far = ew.log1p(-ew.exp(ew.minimum(x, -0.5) if is_real else x))
+    if x.dtype.kind != "f":
+        return ew.where(x < math.log(0.5), ew.log1p(-ew.exp(x)), ew.log(-ew.expm1(x)))
     # A power that is zero moves nothing, though the slope of its logarithm may be NaN.
-    far = ew.where(ew.equal(x, -math.inf), -0.0, far) if is_real else far
-    near = ew.log(0 - ew.expm1(ew.maximum(x, -1.5)) if is_real else -ew.expm1(x))
-    return ew.where(x < (-1.2 if is_real else math.log(0.5)), far, near)
+    return ew.where(ew.equal(x, -math.inf), -0.0, _real_log1mexp(x))
 
 
 def angle(x: Value) -> Value:

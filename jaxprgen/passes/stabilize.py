@@ -7,14 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
+import numpy as np
 
 from jaxprgen import rewrite
-from jaxprgen._jax import ClosedJaxpr
-from jaxprgen.emit import division
+from jaxprgen._jax import ClosedJaxpr, is_readable
+from jaxprgen.emit import decompositions, division, reduce
 from jaxprgen.emit import transcendental as special
-from jaxprgen.emit.values import Value, broadcast_to
+from jaxprgen.emit.elementwise import not_equal, sign
+from jaxprgen.emit.values import Value, broadcast_to, where
 from jaxprgen.passes.meaning import Meaning
-from jaxprgen.passes.simplify import EXACT, UNTRANSPOSED
+from jaxprgen.passes.simplify import EXACT, UNTRANSPOSED, others
 from jaxprgen.rewrite import Operand, table
 from jaxprgen.rewrite.index import indexed
 from jaxprgen.rewrite.terms import (
@@ -62,11 +64,12 @@ from jaxprgen.rewrite.terms import (
     square,
     squeeze,
     tanh,
+    transpose,
     variables,
 )
 from jaxprgen.special import stable
 
-x, y, v, w, i = variables("x y v w i")
+x, y, v, w, i, p = variables("x y v w i p")
 axes, shape, kept, left = map(Param, ("axes", "shape", "kept", "left"))
 dtype, power, axis = map(Param, ("dtype", "power", "axis"))
 
@@ -280,7 +283,34 @@ def _half(scale: float) -> Call:
     return exp(x * scale) * 0.5 * exp(x * scale)
 
 
+def _is_lower_triangle(x: Operand) -> str | None:
+    """Require numbers among zeros, at known places of the lower triangle of a square matrix."""
+    put = x.graph.definitions[x.atom] if x.primitive == "scatter" else None
+    found = x.graph.constants.get(x.operands[1].atom) if put is not None else None
+    if put is None or not is_readable(found) or x.operands[0].number != 0:
+        return "the matrix may be no triangle"
+    axes, places = put.params["dimension_numbers"].scatter_dims_to_operand_dims, np.asarray(found)
+    is_lower = axes == (0, 1) and (places[..., 1] <= places[..., 0]).all()
+    return _real(x) if is_lower and x.shape[0] == x.shape[1] else "it is no lower triangle"
+
+
+@emitted
+def _with_positive_diagonal(x: Value) -> Value:
+    """Return the Cholesky factor of ``x xᵀ`` for a lower triangle ``x``."""
+    own = decompositions.diagonal(x)
+    is_regular = reduce.prod(not_equal(own, 0), (0,))
+    return x * where(is_regular, sign(own), np.nan)
+
+
+_squared = primitive("dot_general")(x, x, dimension_numbers=(((1,), (1,)), ((), ())), **others)
+
 STABLE = table(
+    # The Cholesky factor of a covariance that is computed from its factor.
+    (
+        primitive("cholesky")(select_n(p, transpose(_squared, permutation=(1, 0)), _squared)),
+        _with_positive_diagonal(x),
+        _is_lower_triangle,
+    ),
     # Differences from one.
     (log(1 + x), log1p(x)),
     (log(1 - x), log1p(-x)),

@@ -52,7 +52,7 @@ class Graph:
     ) -> None:
         self.definitions: dict[Any, JaxprEqn] = {}
         self.readers = readers
-        self._constants = constants
+        self.constants = constants
         self._wanted = wanted
         self._numbers: dict[Any, Any] = {}
         self._factors: dict[Any, Factors] = {}
@@ -79,7 +79,7 @@ class Graph:
         """Return the number that fills an atom, or None if there is none or it is not known."""
         if type(x) is not Var:
             return np.asarray(x.val)[()] if np.ndim(x.val) == 0 else None
-        if x in self._constants and x not in self._numbers:
+        if x in self.constants and x not in self._numbers:
             self._numbers[x] = self._constant(x)
         return self._numbers.get(x)
 
@@ -95,7 +95,7 @@ class Graph:
         return converted if converted == number else None
 
     def _constant(self, x: Var) -> Any:
-        value: Any = self._constants.get(x)
+        value: Any = self.constants.get(x)
         if not _jax.is_readable(value) or not 0 < np.size(value) <= _SMALL:
             return None
         array = np.ravel(value)

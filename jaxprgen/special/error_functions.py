@@ -29,14 +29,18 @@ _ERFCX = (
 # fmt: on
 
 
-@formula
-def erfcx(x: Value) -> Value:
-    """Return ``exp(x²) erfc(x)``.
+def erfcx_from_zero(x: Value) -> Value:
+    """Return ``exp(x²) erfc(x)`` for ``x >= 0``.
 
     Differentiating the polynomial keeps its accuracy for large ``x``.
     """
-    size = where(x < 0, -x, x)
-    scaled = polynomial(1 - 6 / (size + 3), _ERFCX) / (1 + 2 * size)
+    return polynomial(1 - 6 / (x + 3), _ERFCX) / (1 + 2 * x)
+
+
+@formula
+def erfcx(x: Value) -> Value:
+    """Return ``exp(x²) erfc(x)``."""
+    scaled = erfcx_from_zero(where(x < 0, -x, x))
     left = ew.minimum(x, 0)  # Elsewhere the exponential and its derivative overflow.
     return where(x < 0, 2 * ew.exp(left * left) - scaled, scaled)
 
@@ -139,7 +143,7 @@ def _ndtri_exp(x: Value) -> Value:
     near = _quantile_at(ew.exp(x) - 0.5, ew.sqrt(-log_tail)) * math.sqrt(2)
     y = -math.sqrt(2) * ew.sqrt(-ew.minimum(x, -_ROOT_FROM))
     for _ in range(4):
-        scaled = erfcx(-y * math.sqrt(0.5))
+        scaled = erfcx_from_zero(-y * math.sqrt(0.5))
         excess = -0.5 * y * y - ew.minimum(x, -_ROOT_FROM) + ew.log(0.5 * scaled)
         y = y - excess * scaled * math.sqrt(0.5 * math.pi)
     far = where(ew.equal(x, -math.inf), -math.inf, y)

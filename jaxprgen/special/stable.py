@@ -15,15 +15,24 @@ from jaxprgen.emit.shape import concatenate, expand_dims
 from jaxprgen.emit.softmax import centre
 from jaxprgen.emit.transcendental import log1mexp, slope_of_logistic, tail
 from jaxprgen.emit.values import Value, full, where
-from jaxprgen.special.error_functions import erfcx
+from jaxprgen.special.error_functions import erfcx_from_zero
+
+
+def _split(x: Value) -> tuple[Value, Value, Value]:
+    """Return where ``x`` is below 0.25, and ``x`` limited to about there and about elsewhere.
+
+    No bound is a tie where the choice changes, which would halve the derivative. Beyond 0.3,
+    `log1p` of ``-erf(x)`` may be inaccurate; see `log1mexp`.
+    """
+    return x < 0.25, ew.minimum(x, 0.375), ew.maximum(x, 0.125)
 
 
 @formula
 def exp_over_erfc(x: Value) -> Value:
     """Return ``exp(-x²) / erfc(x)``, also where both underflow."""
-    # Where the choice changes, no bound is a tie, which would halve the derivative.
-    small, large = ew.minimum(x, 0.5), ew.maximum(x, 0.25)
-    return where(x < 0.375, ew.exp(-small * small) / lax.erfc(small), 1 / erfcx(large))
+    is_small, small, large = _split(x)
+    near = ew.exp(-small * small) / (1 - lax.erf(small))  # Shared with `log_erfc`.
+    return where(is_small, near, 1 / erfcx_from_zero(large))
 
 
 def _slope_of_log_erfc(x: Value) -> Value:
@@ -32,9 +41,9 @@ def _slope_of_log_erfc(x: Value) -> Value:
 
 def _log_erfc(x: Value) -> Value:
     """Return ``log(erfc(x))``, also where ``erfc(x)`` underflows or is close to one."""
-    small = ew.log1p(-lax.erf(ew.minimum(x, 0.5)))
-    large = ew.maximum(x, 0.5)
-    return where(x < 0.5, small, ew.log(erfcx(large)) - large * large)
+    is_small, small, large = _split(x)
+    far = ew.log(erfcx_from_zero(large)) - large * large
+    return where(is_small, ew.log1p(-lax.erf(small)), far)
 
 
 log_erfc = formula(_log_erfc, _slope_of_log_erfc)
@@ -42,8 +51,9 @@ log_erfc = formula(_log_erfc, _slope_of_log_erfc)
 
 def _log_half_erfc(x: Value) -> Value:
     """Return ``log(erfc(x) / 2)``, the normal log-cdf, also where it is close to zero."""
-    complement, large = lax.erfc(ew.maximum(-x, -0.5)) * 0.5, ew.maximum(x, 0.5)
-    return where(x < 0.5, ew.log1p(-complement), ew.log(erfcx(large) * 0.5) - large * large)
+    is_small, small, large = _split(x)
+    far = ew.log(erfcx_from_zero(large) * 0.5) - large * large
+    return where(is_small, ew.log1p(-0.5 * lax.erfc(-small)), far)
 
 
 log_half_erfc = formula(_log_half_erfc, _slope_of_log_erfc)
@@ -127,15 +137,14 @@ def slope_of_log1mexp(x: Value) -> Value:
 def _logistic_difference(x: Value, y: Value) -> Value:
     """Return ``logistic(x) - logistic(y)`` without cancellation, also for equal infinities.
 
-    It is ``logistic(x) * logistic(-y) * (1 - exp(y - x))`` for the larger number as ``x``.
+    With ``s = logistic``, it is ``tanh((x - y) / 2) * (s(x) s(-y) + s(-x) s(y))``.
     """
-    is_less = x < y
+    (x_up, x_down), (y_up, y_down) = (
+        (where(z < 0, tail(z), 1), where(z > 0, tail(z), 1)) for z in (x, y)
+    )
+    gap = where(ew.equal(x, y), 0, x - y)
     both = (1 + tail(x)) * (1 + tail(y))
-    large = where(is_less, where(y < 0, tail(y), 1), where(x < 0, tail(x), 1))
-    small = where(is_less, where(x > 0, tail(x), 1), where(y > 0, tail(y), 1))
-    gap = where(ew.isinf(x) & ew.equal(x, y), 0, -abs(x - y))
-    size = large * small / both * (0 - ew.expm1(gap))
-    return where(is_less, -size, size)
+    return ew.tanh(gap * 0.5) * ((x_up * y_down + x_down * y_up) / both)
 
 
 logistic_difference = formula(

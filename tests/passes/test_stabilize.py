@@ -13,6 +13,7 @@ import mpmath
 import numpy as np
 import pytest
 import scipy.special
+from aesara.tensor.slinalg import Cholesky
 from laws import all_equations, in_one_program
 from mpmath import mp
 
@@ -178,6 +179,46 @@ def test_differences_of_sigmoids():
     slopes = jax.jacobian(twice)(np.array([-40.0, 1.0, 3.0, 1.0, -40.0]))
     own = [float(mpmath.exp(-abs(z)) / (1 + mpmath.exp(-abs(z))) ** 2) for z in (-40, 1, 0)]
     np.testing.assert_allclose(np.diag(slopes)[:3], [*own[:2], 0], 1e-12, 1e-300)
+
+
+def test_differences_of_close_sigmoids_and_normal_tails_are_accurate_to_the_last_places():
+    """Also where JAX's `log1p` is not."""
+    y, points = at.vector("y"), np.linspace(-3, 3, 301)
+    gaps = np.geomspace(1e-12, 1, 301)
+    difference = jaxprgen.compile([x, y], at.sigmoid(x + y) - at.sigmoid(x))
+    tail = jaxprgen.compile([x], log(at.erfc(x)))
+    with mpmath.workdps(40):
+        ends = [[mpmath.mpf(float(z)) for z in row] for row in (points + gaps, points)]
+        upper, lower = ([1 / (1 + mpmath.exp(-z)) for z in row] for row in ends)
+        wanted = np.array([b - a for a, b in zip(lower, upper, strict=True)], float)
+        logs = np.array([mpmath.log(mpmath.erfc(z)) for z in ends[1]], float)
+    np.testing.assert_allclose(difference(points, gaps), wanted, rtol=2e-15)
+    np.testing.assert_allclose(tail(points), logs, rtol=2e-15)
+
+
+def _triangle(places, numbers):
+    return at.set_subtensor(at.zeros((3, 3))[tuple(places)], numbers)
+
+
+def test_the_factor_of_a_factor_times_its_transpose():
+    """The factor is that of `cholesky`, of which the diagonal is positive, with its gradient."""
+    y, places = at.vector("y"), np.array(np.tril_indices(3))
+    factor, cholesky = _triangle(places, x), Cholesky(on_error="nan")
+    f = jaxprgen.compile([x], cholesky(factor.dot(factor.T)))
+    plain = jaxprgen.compile([x], cholesky(factor.dot(factor.T)), passes=())
+    numbers = np.array([1.0, 0.3, -2.0, 0.4, 0.5, 0.7])
+    assert "cholesky" not in str(f.jaxpr(numbers))
+    np.testing.assert_allclose(f(numbers), plain(numbers), 1e-14, 1e-15)
+    slopes = (jax.jacobian(g)(numbers) for g in (f, plain))
+    np.testing.assert_allclose(*slopes, 1e-13, 1e-15)
+    numbers[0] = 1e-200  # The product underflows.
+    np.testing.assert_allclose(f(numbers)[0], [1e-200, 0, 0])
+    numbers[0] = 0
+    assert np.isnan(f(numbers)[-1, -1]) and np.isnan(plain(numbers)[-1, -1])
+
+    for other in (_triangle(places[::-1], x), _triangle(places, x) + y[:3]):
+        kept = jaxprgen.compile([x, y], cholesky(other.dot(other.T)))
+        assert "cholesky" in str(kept.jaxpr(numbers, numbers))
 
 
 NORMAL = {

@@ -14,11 +14,12 @@ from laws import all_equations
 
 import jaxprgen
 from jaxprgen._jax import check_jaxpr
-from jaxprgen.emit.values import Value, full
+from jaxprgen.emit.shape import reshape
+from jaxprgen.emit.values import Value, full, lift
 from jaxprgen.errors import EquationError, InvalidRuleError
 from jaxprgen.ir import Builder
 from jaxprgen.passes import Simplify, simplify, stabilize
-from jaxprgen.rewrite import apply, rule, table
+from jaxprgen.rewrite import apply, rule, table, terms
 from jaxprgen.rewrite.terms import (
     NOTHING,
     Call,
@@ -255,7 +256,20 @@ FILLED = {
 }
 """Operands of patterns that are numbers."""
 
+
+@terms.emitted
+def triangle(x):
+    """Return a triangle of one row with the number of ``x``."""
+    numbers = lax.ScatterDimensionNumbers((), (0, 1), (0, 1))
+    update = {"update_jaxpr": None, "update_consts": (), "mode": GATHER["mode"]}
+    promises = dict.fromkeys(("indices_are_sorted", "unique_indices"), True)
+    put = {"dimension_numbers": numbers, **update, **promises}
+    zeros, places = full(x.shape, 0, x.dtype), lift(np.zeros((1, 2), np.int32))[0]
+    return primitive("scatter").emit(zeros, places, reshape(x, (1,)), **put)
+
+
 MADE_BY = {
+    "cholesky(": triangle,
     **dict.fromkeys(("scatter-add(v", "scatter(v", "pad("), exp),
     "log(add(y, exp(x)))": exp,
     "log(broadcast": exp,

@@ -1,10 +1,13 @@
 """`FewerKernels`: joined rows and gamma functions, their values and derivatives."""
 
+import itertools
+
 import jax
 import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
+from laws import primitives
 from profiles import in_turn, sample
 
 import jaxprgen
@@ -161,3 +164,63 @@ def test_polygamma_functions_are_derivatives_of_lgamma(order):
         f = jax.grad(f)
     exact = [float(mpmath.psi(order, p)) for p in points]
     np.testing.assert_allclose(jax.jit(jax.vmap(f))(points), exact, rtol=1e-12)
+
+
+# --- Small matrices ---------------------------------------------------------------------------
+
+DERIVATIVES = {
+    "value": lambda f, count: f,
+    "forward": lambda f, count: jax.jacfwd(f, tuple(range(count))),
+    "reverse": lambda f, count: jax.jacrev(f, tuple(range(count))),
+    "second": lambda f, count: jax.jacfwd(jax.jacrev(f)),
+    "batch": lambda f, count: jax.vmap(f, -1, -1),
+}
+rng = np.random.default_rng(0)
+
+
+def agree(f, *args):
+    """Values and derivatives are those of the library."""
+    ours = jaxprgen.transform(f, FewerKernels())
+    assert set(primitives(jax.make_jaxpr(f)(*args))) & {"cholesky", "triangular_solve"}
+    assert not set(primitives(jax.make_jaxpr(ours)(*args))) & {"cholesky", "triangular_solve"}
+    for name, of in DERIVATIVES.items():
+        given = [np.stack([x, 2 * x], -1) for x in args] if name == "batch" else args
+        found, wanted = (jax.tree.leaves(of(g, len(args))(*given)) for g in (ours, f))
+        for x, y in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(x, y, 1e-12, 1e-13, err_msg=name)
+
+
+@pytest.mark.parametrize("shape", [(2, 2), (3, 3), (4, 2, 2), (2, 0, 3, 3)])
+def test_factors_of_small_matrices(shape):
+    x = rng.normal(size=shape)
+    agree(jnp.linalg.cholesky, x @ np.swapaxes(x, -1, -2) + 0.1 * np.eye(shape[-1]))
+
+
+SIDES = itertools.product(*[[True, False]] * 4)
+
+
+@pytest.mark.parametrize(("options", "shape"), in_turn(SIDES, [(2, 2), (3, 3), (4, 2, 2)]))
+def test_small_triangular_systems(options, shape):
+    keys = "left_side", "lower", "transpose_a", "unit_diagonal"
+    options = dict(zip(keys, options, strict=True))
+    *batch, n, _ = shape
+    y = rng.normal(size=(*batch, *((n, 5) if options["left_side"] else (5, n))))
+    x = rng.normal(size=shape) + 2 * np.eye(n)
+    agree(lambda x, y: jax.lax.linalg.triangular_solve(x, y, **options), x, y)
+
+
+def test_small_matrices_that_are_not_definite_have_no_factor():
+    awkward = [0, 1, -1, 2, 1e-300, 1e300, np.inf, np.nan]
+    each = np.array([*itertools.product(awkward, repeat=3)])
+    x = each[:, [0, 1, 1, 2]].reshape(-1, 2, 2)
+    found = jaxprgen.transform(jnp.linalg.cholesky, FewerKernels())(x)
+    wanted = np.asarray(jnp.linalg.cholesky(x))
+    is_finite = np.isfinite(x).all((1, 2))
+    np.testing.assert_array_equal(np.isnan(found)[is_finite], np.isnan(wanted)[is_finite])
+    np.testing.assert_allclose(found[is_finite], wanted[is_finite], 1e-14)
+
+
+@pytest.mark.parametrize("x", [np.eye(4), np.eye(1), np.eye(2) * (1 + 0j)])
+def test_factors_of_other_matrices_stay(x):
+    program = jax.make_jaxpr(jnp.linalg.cholesky)(x)
+    assert str(FewerKernels()(program)) == str(program)

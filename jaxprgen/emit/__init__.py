@@ -17,8 +17,8 @@ with `Value.astype`, because only they know the dtype to compute in. Axes are no
   and `nonzero` of a given size.
 - `index`, `gather`, `ravel`: basic and advanced indexing, for reading and writing.
 - `sparse`, `sparse_math`: sparse matrices, their formats, sums and products.
-- `linalg`, `systems`, `tridiagonal`, `matrix`, `decompositions`: products; linear equations;
-  inverses and functions of matrices; factorizations.
+- `linalg`, `systems`, `tridiagonal`, `matrix`, `decompositions`, `small_systems`: products; linear
+  equations; inverses and functions of matrices; factorizations; both of two or three rows.
 - `fft`, `convolution`, `windows`, `pooling`, `normalization`, `softmax`: signals and neural
   networks.
 - `random`, `distributions`, `rejection`, `polya_gamma`, `inversion`, `mrg31k3p`: draws.

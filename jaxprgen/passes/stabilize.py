@@ -289,8 +289,9 @@ def _is_lower_triangle(x: Operand) -> str | None:
     found = x.graph.constants.get(x.operands[1].atom) if put is not None else None
     if put is None or not is_readable(found) or x.operands[0].number != 0:
         return "the matrix may be no triangle"
-    axes, places = put.params["dimension_numbers"].scatter_dims_to_operand_dims, np.asarray(found)
-    is_lower = axes == (0, 1) and (places[..., 1] <= places[..., 0]).all()
+    numbers, places = put.params["dimension_numbers"], np.asarray(found)
+    of_elements = numbers.scatter_dims_to_operand_dims == numbers.inserted_window_dims == (0, 1)
+    is_lower = of_elements and (places[..., 1] <= places[..., 0]).all()
     return _real(x) if is_lower and x.shape[0] == x.shape[1] else "it is no lower triangle"
 
 

@@ -21,7 +21,7 @@ import jaxprgen
 from jaxprgen.passes import DEFAULT, Inline, Stabilize
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # This module of Aesara's warns that it will go.
+    warnings.simplefilter("ignore")  # Aesara deprecates this module.
     from aesara.tensor.nnet.basic import categorical_crossentropy
 
 # Computed with mpmath and 400 digits; at the infinities limits. Of rows it is that of (x, 0), and
@@ -219,6 +219,20 @@ def test_the_factor_of_a_factor_times_its_transpose():
     for other in (_triangle(places[::-1], x), _triangle(places, x) + y[:3]):
         kept = jaxprgen.compile([x, y], cholesky(other.dot(other.T)))
         assert "cholesky" in str(kept.jaxpr(numbers, numbers))
+
+
+def test_a_block_in_the_corner_is_no_triangle():
+    """Its only known place, that of the corner, is in the lower triangle."""
+    corner = jax.lax.ScatterDimensionNumbers((0, 1), (), (0, 1))
+
+    def f(block):
+        y = jax.lax.scatter(jnp.zeros((3, 3)), np.zeros(2, int), block, corner)
+        product = jax.lax.dot_general(y, y, (((1,), (1,)), ((), ())))
+        product = jax.lax.select_n(np.tri(3) > 0, product.T, product)
+        return jax.lax.linalg.cholesky(product, symmetrize_input=False)
+
+    block = np.random.default_rng(0).normal(size=(3, 3))
+    np.testing.assert_allclose(jaxprgen.transform(f, Stabilize())(block), f(block), 1e-12)
 
 
 NORMAL = {

@@ -15,7 +15,8 @@ from jaxprgen.emit.values import Value, where
 # The interpolation polynomial of (1 + 2x) erfcx(x) for x >= 0 in t = (x - 3) / (x + 3) at 25
 # Chebyshev nodes, computed with 50 digits and mpmath. The variables are those of M. M. Shepherd and
 # J. G. Laframboise, *Chebyshev approximation of (1 + 2x) exp(x²) erfc x*, Math. Comp. 36 (1981).
-# The relative error is 3e-16, that of the derivative 1e-13.
+# The relative error is 3e-16. The other polynomial is that of -(1 + 2x)² times the derivative of
+# erfcx, at 27 nodes; its relative error is 9e-16.
 # fmt: off
 _ERFCX = (
     1.2530080582697296, -0.13562110612458117, -0.04756229435345087, 0.1296451587027606,
@@ -26,15 +27,37 @@ _ERFCX = (
     4.180784698845582e-08, -1.3326364813003834e-08, -8.500397929772615e-09, 9.885798831139365e-10,
     8.864219016427092e-10,
 )
+_ERFCX_SLOPE = (
+    2.6642407403514707, -0.2054705607993055, -0.6936084288393571, 0.866275414790745,
+    -0.471929474133499, 0.01927749330494179, 0.16887802108246944, -0.12551965338765966,
+    0.031756912936083716, 0.009918971963676979, -0.00801503703546424, -0.00023672826480956912,
+    0.0014813044697362585, -6.585884418218672e-05, -0.0002834155033873029, 9.10453575266919e-06,
+    5.8285252105183966e-05, 3.0184093569460297e-06, -1.2175508736565201e-05,
+    -2.26887036675273e-06, 2.350174372288424e-06, 8.088858311162348e-07, -3.700307694557119e-07,
+    -1.7697279713052607e-07, 3.9314655121202974e-08, 1.879657271618924e-08,
+    -1.8864100526330477e-09,
+)
 # fmt: on
 
 
-def erfcx_from_zero(x: Value) -> Value:
-    """Return ``exp(x²) erfc(x)`` for ``x >= 0``.
+def erfcx_terms(x: Value) -> tuple[Value, Value]:
+    """Return a numerator and a denominator of ``exp(x²) erfc(x)`` for ``x >= 0``."""
+    return polynomial(1 - 6 / (x + 3), _ERFCX), 1 + 2 * x
 
-    Differentiating the polynomial keeps its accuracy for large ``x``.
-    """
-    return polynomial(1 - 6 / (x + 3), _ERFCX) / (1 + 2 * x)
+
+def _erfcx_from_zero(x: Value) -> Value:
+    """Return ``exp(x²) erfc(x)`` for ``x >= 0``."""
+    numerator, denominator = erfcx_terms(x)
+    return numerator / denominator
+
+
+def _erfcx_slope(x: Value) -> Value:
+    """Return the derivative of ``exp(x²) erfc(x)`` for ``x >= 0``, without cancellation."""
+    denominator = 1 + 2 * x
+    return polynomial(1 - 6 / (x + 3), _ERFCX_SLOPE) / (-denominator * denominator)
+
+
+erfcx_from_zero = formula(_erfcx_from_zero, _erfcx_slope)
 
 
 @formula

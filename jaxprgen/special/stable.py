@@ -15,7 +15,7 @@ from jaxprgen.emit.shape import concatenate, expand_dims
 from jaxprgen.emit.softmax import centre
 from jaxprgen.emit.transcendental import log1mexp, slope_of_logistic, tail
 from jaxprgen.emit.values import Value, full, where
-from jaxprgen.special.error_functions import erfcx_from_zero
+from jaxprgen.special.error_functions import erfcx_from_zero, erfcx_terms
 
 
 def _split(x: Value) -> tuple[Value, Value, Value]:
@@ -31,8 +31,10 @@ def _split(x: Value) -> tuple[Value, Value, Value]:
 def exp_over_erfc(x: Value) -> Value:
     """Return ``exp(-x²) / erfc(x)``, also where both underflow."""
     is_small, small, large = _split(x)
-    near = ew.exp(-small * small) / (1 - lax.erf(small))  # Shared with `log_erfc`.
-    return where(is_small, near, 1 / erfcx_from_zero(large))
+    far, above = erfcx_terms(large)
+    below = 1 - lax.erf(small)  # Shared with `log_erfc`.
+    # XLA keeps the result of a division; without one, each kernel that reads it computes all again.
+    return where(is_small, ew.exp(-small * small), above) / where(is_small, below, far)
 
 
 def _slope_of_log_erfc(x: Value) -> Value:

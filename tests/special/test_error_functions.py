@@ -2,6 +2,7 @@
 
 import aesara.tensor as at
 import jax
+import mpmath
 import numpy as np
 import pytest
 import scipy.special
@@ -35,6 +36,17 @@ def test_erfcx_and_its_derivative():
     curvature = ours[2][1:10]
     theirs = 2 * value[1:10] + 2 * x[1:10] * slope[1:10]
     np.testing.assert_allclose(curvature, theirs, rtol=1e-9, atol=1e-9)
+
+
+def test_the_slope_of_erfcx_does_not_cancel():
+    points = np.concatenate([np.linspace(0, 30, 200), np.logspace(1.5, 4, 20)])
+    slope = jax.vmap(jax.grad(scalar_of(at.erfcx)))(points)
+    with mpmath.workdps(60):
+        exact = [
+            2 * x * mpmath.exp(x * x) * mpmath.erfc(x) - 2 / mpmath.sqrt(mpmath.pi)
+            for x in map(mpmath.mpf, points)
+        ]
+    np.testing.assert_allclose(slope, np.array(exact, float), rtol=2e-15)
 
 
 @pytest.mark.parametrize(

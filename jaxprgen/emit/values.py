@@ -45,6 +45,10 @@ def _comparison(construct: Construct, strict: Construct) -> Method[Value]:
     return lambda x, y: _compare(construct, strict, x, y)
 
 
+_COMPARED = 1 << 16
+"""Known arrays of at most so many bytes are compared by value."""
+
+
 @final
 class Value:
     """An array of the program: a variable or a known array, repeated to a shape.
@@ -114,14 +118,15 @@ class Value:
 
     @property
     def fill_value(self) -> Any:
-        """Return the known scalar that fills the whole value, or None."""
+        """Return the known number that fills the whole value, or None."""
         source = self.source
-        return None if type(source) is Var or source.ndim else source[()]
+        return None if type(source) is Var or source.size != 1 else source.reshape(())[()]
 
     def atom(self) -> Atom:
         """Return the value as an operand of an equation.
 
-        A known scalar becomes a literal, another known array a hidden argument of the program.
+        A known scalar becomes a literal, another known array a hidden argument of the program. Equal
+        small arrays are one, so that XLA computes what depends on them once.
         """
         source = self.source
         if self.is_repeated:
@@ -130,7 +135,9 @@ class Value:
         if type(source) is Var:
             return source
         b = current_builder()
-        return b.constant(source) if source.ndim else b.literal(source)
+        if not source.ndim:
+            return b.literal(source)
+        return b.constant(source, equal=source.nbytes <= _COMPARED)
 
     def _filled(self) -> tuple[Atom, Any]:
         """Return the broadcast source, and the source itself to keep its identity in use."""

@@ -113,6 +113,17 @@ def test_known_values_without_x64():
     assert not difference(found[0], np.exp(x) + x)
 
 
+def test_equal_known_arrays_are_one_constant():
+    """Apart from their bits: zeros of different signs differ."""
+    with Builder() as b:
+        first, same, other = (Value(x * np.ones(3)).atom() for x in (0.0, 0.0, -0.0))
+    assert first is same
+    assert first is not other
+    with b:
+        large = [Value(np.zeros(10_000)).atom() for _ in range(2)]
+    assert large[0] is not large[1]
+
+
 @pytest.mark.parametrize(
     ("function", "error", "text"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +43,7 @@ from jaxprgen.rewrite.terms import (
     expm1,
     gather,
     integer_pow,
+    lgamma,
     log,
     log1p,
     logistic,
@@ -303,6 +305,11 @@ def _with_positive_diagonal(x: Value) -> Value:
     return x * where(is_regular, sign(own), np.nan)
 
 
+@emitted
+def _filled_like(y: Value, x: Value) -> Value:
+    return y if y.shape else broadcast_to(y, x.shape)
+
+
 _squared = primitive("dot_general")(x, x, dimension_numbers=(((1,), (1,)), ((), ())), **others)
 
 STABLE = table(
@@ -355,6 +362,8 @@ STABLE = table(
         cumulative(v, x, w, dimension=axis),
         _from_zero_to_one,
     ),
+    # The last term of a binomial coefficient of n + x - 1 and n.
+    (lgamma(((y + x) - 1) - y + 1), _filled_like(lgamma(x), y)),
     # Logarithms of small numbers, and of sums of large ones.
     (log1p(-exp(x)), log1mexp(x), _may_be_near_zero),
     (log(0 - expm1(x)), log1mexp(x), _may_be_far_below),
@@ -510,11 +519,6 @@ def _among_zeros(
     return _positive(x) if is_whole else _ELSEWHERE
 
 
-@emitted
-def _filled_like(y: Value, x: Value) -> Value:
-    return y if y.shape else broadcast_to(y, x.shape)
-
-
 def _of_chosen(take: Term, put: Callable[[Term], Call], check: Any) -> list[Any]:
     """Return rules for a quotient by elements that were taken, put back and multiplied by all.
 
@@ -588,6 +592,11 @@ GRADIENTS = table(
 """Rules for the derivatives of these formulas, as automatic differentiation writes them."""
 
 
+def _is_smaller(x: Operand, y: Operand) -> str | None:
+    is_smaller = math.prod(x.shape) < math.prod(y.shape)
+    return _real(x) if is_smaller else "as many exponentials may be computed again"
+
+
 LAST = table(
     (logistic(x) / logistic(-x), exp(x)),
     (logistic(-x) / logistic(x), exp(-x)),
@@ -595,6 +604,10 @@ LAST = table(
     # Another exponential, beside one that is needed anyway, would cost more than it repairs.
     (Once(exp(x)) * Once(exp(y)), exp_of_sum(x, y)),
     (Once(exp(x)) / Once(exp(y)), exp_of_sum(x, -y)),
+    # A division, and the square of its divisor in the derivative, which overflows.
+    (y / Once(exp(x)), y * exp(-x)),
+    (y / exp(x), y * exp(-x), _is_smaller),
+    (y / _repeated(exp(x)), y * _repeated(exp(-x)), _is_smaller),
     (log(y * exp(x)), log_scaled(y, x)),
     check=_real,
 )

@@ -163,6 +163,42 @@ def test_more_formulas_at_extremes(y, wanted):
     np.testing.assert_allclose(jaxprgen.compile([x], y)(EXTREME), wanted, 1e-12, 1e-20)
 
 
+@pytest.mark.parametrize("columns", [None, 1, 3])
+def test_quotients_by_exponentials_have_slopes_where_the_square_of_the_divisor_overflows(columns):
+    """The divisor is one number, one for each row, or one for each element."""
+    values = np.array([1e-5, 2.0, 3e5])
+    f = jaxprgen.transform(lambda z, s: jnp.sum(z / jnp.exp(s)), Stabilize())
+    for number in (400.0, -400.0):
+        s = np.float64(number) if columns is None else np.full(columns, number)
+        if columns == 1:
+            s, values = s[:, None], values.reshape(1, 3)
+        by_value, by_log = jax.grad(f, (0, 1))(values, s)
+        np.testing.assert_allclose(by_value, np.exp(-number) * np.ones(values.shape), rtol=1e-13)
+        wanted = -values * np.exp(-number)
+        np.testing.assert_allclose(
+            by_log, wanted if columns == 3 else wanted.sum(keepdims=columns == 1), rtol=1e-13
+        )
+
+
+@pytest.mark.parametrize("shape", [(), (5,)])
+def test_binomial_coefficients_do_not_cancel(shape):
+    """As in the negative binomial distribution, of few events with large counts."""
+    count = np.array([0.0, 3.0, 1e8, 1e17, 1e300])
+    alpha = np.full(shape, 0.3)
+    lgamma = jax.lax.lgamma
+
+    def f(alpha):
+        n = count + alpha - 1
+        return lgamma(jnp.broadcast_to(n - count + 1, count.shape))
+
+    np.testing.assert_array_equal(
+        jaxprgen.transform(f, Stabilize())(alpha), lgamma(np.full(5, 0.3))
+    )
+    slopes = jax.jacobian(jaxprgen.transform(f, Stabilize()))(alpha).sum(-1 if shape else None)
+    wanted = jax.lax.digamma(0.3)
+    np.testing.assert_allclose(slopes, wanted if shape else 5 * wanted, rtol=1e-14)
+
+
 CUTS = np.array([-np.inf, -900.0, -40.0, -1.0, 1.0, 1.0, 40.0, 900.0, np.inf])
 
 

@@ -1,9 +1,11 @@
 """Compare log-densities of many PyMC models in several modes: ``python benchmarks/posteriors.py``.
 
 The models are those of tests/pymc/models.py and of benchmarks/pymc_models.py, whose data are made:
-regressions, hierarchies, mixtures, time series, Gaussian processes and others. With
-``--distributions``, each distribution of PyMC has a model, with twelve observations and its
-parameters as variables. Names choose models.
+regressions, hierarchies, mixtures, time series, Gaussian processes and others. Other suites are
+chosen by ``--suite``: in ``distributions``, each distribution of PyMC has a model, with twelve
+observations and its parameters as variables; ``bambi`` and ``extras`` are models that Bambi and
+pymc-extras make, which must be installed. Names choose models. With ``--no-checks``, models do not
+check their parameters, because PyTensor's JAX mode never does.
 
 A row has the processor seconds to the first value and gradient, and the microseconds of one of 200
 in a loop of a program, each step from where the one before leads, as a sampler makes them: by this
@@ -24,6 +26,7 @@ from typing import Any
 
 import jaxprgen  # First: it makes Aesara importable.
 import jax
+import library_models
 import numpy as np
 import pymc as pm
 import pymc.sampling.jax as samplers
@@ -167,7 +170,8 @@ def main() -> None:
     """Print a row for each model, and what all have in common."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*")
-    parser.add_argument("--distributions", action="store_true")
+    parser.add_argument("--suite", choices=_SUITES, default="galleries")
+    parser.add_argument("--no-checks", action="store_true")
     parser.add_argument("--modes", nargs="*", default=["NUMBA"], help="of PyTensor, beside JAX")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -178,10 +182,12 @@ def main() -> None:
     print("|".join(["| model ", *(f" {head} " for head in heads), ""]))
     print("|" + "---|" * (len(heads) + 1))
     rows: list[dict[str, dict[str, float]]] = []
-    models = distributions() if options.distributions else galleries()
+    models = _SUITES[options.suite]()
     for name in options.names or models:
         try:
-            row = compare(models[name](), options.modes)
+            model = models[name]()
+            model.check_bounds = not options.no_checks
+            row = compare(model, options.modes)
         except Exception as error:
             print(f"| {name} | {type(error).__name__}: {str(error).splitlines()[0]} |", flush=True)
             continue
@@ -198,6 +204,14 @@ def main() -> None:
                 f"median {statistics.median(ratios):.2f}, from {ratios[0]:.2f} to {ratios[-1]:.2f}"
             )
 
+
+_SUITES = {
+    "galleries": galleries,
+    "distributions": distributions,
+    "bambi": library_models.bambi_models,
+    "extras": library_models.extras_models,
+}
+"""Functions that return the models of each suite, by name."""
 
 _COLUMNS = (("first", False), ("loop", False), ("call", True))
 """Kinds of times, and whether all modes have them."""

@@ -77,7 +77,7 @@ class ConvolutionGeometry(NamedTuple):
             )
             last = low + n + high - span(k, d)
             for least in (low, high, span(k, d), last + 1):
-                require_at_least(least, 0, lambda text=text: ShapeMismatchError(text))
+                require_at_least(least, 0, text)
             found.append(max_size(last // s + 1, 0))
         return tuple(found)
 
@@ -122,15 +122,12 @@ def _fit(geometry: ConvolutionGeometry, images: Shape, filters: Shape) -> Shape:
     batch, channels, *sizes = images
     (count, *_), inner = filters, filters[-rank - 1]
     output_sizes = geometry.output_sizes(sizes, filters[-rank:])
-
-    def fails() -> ShapeMismatchError:
-        return ShapeMismatchError(
-            f"Images of {channels} channels do not fit {count} filters of {inner} channels in "
-            f"{groups} groups."
-        )
-
-    require_equal(channels, inner * groups, fails)
-    require_equal(count % groups, 0, fails)
+    text = (
+        f"Images of {channels} channels do not fit {count} filters of {inner} channels in "
+        f"{groups} groups."
+    )
+    require_equal(channels, inner * groups, text)
+    require_equal(count % groups, 0, text)
     return (batch, count, *output_sizes)
 
 
@@ -138,25 +135,15 @@ def _at_positions(w: Value, out: Shape, geometry: ConvolutionGeometry) -> Value:
     """Return filters of which each output position must have its own."""
     (count, *_), rest, output_sizes = w.shape, w.shape[-geometry.rank - 1 :], out[2:]
     own = w.shape[1 : -geometry.rank - 1]
-
-    def fails() -> ShapeMismatchError:
-        return ShapeMismatchError(
-            f"Unshared filters for output sizes {own} do not fit {output_sizes}."
-        )
-
-    return with_shape(w, (count, *output_sizes, *rest), fails)
+    text = f"Unshared filters for output sizes {own} do not fit {output_sizes}."
+    return with_shape(w, (count, *output_sizes, *rest), text)
 
 
 def _of_shape(y: Value, geometry: ConvolutionGeometry, images: Shape, filters: Shape) -> Value:
     """Return the cotangent of a result, which must have its shape."""
     result = _fit(geometry, images, filters)
-
-    def fails() -> ShapeMismatchError:
-        return ShapeMismatchError(
-            f"Filters of {filters} and images of {images} give a result of {result}, not {y.shape}."
-        )
-
-    return with_shape(y, result, fails)
+    text = f"Filters of {filters} and images of {images} give a result of {result}, not {y.shape}."
+    return with_shape(y, result, text)
 
 
 def _reverse(w: Value, geometry: ConvolutionGeometry, wanted: bool) -> Value:

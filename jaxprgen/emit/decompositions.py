@@ -45,7 +45,7 @@ def square(x: Value, result: str) -> Value:
     error = LinearAlgebraError(f"Only square matrices have {result}, got shape {shape}.")
     if len(shape) < 2:
         raise error
-    return with_size(x, len(shape) - 1, shape[-2], lambda: error)
+    return with_size(x, len(shape) - 1, shape[-2], error)
 
 
 def is_number(a: Value) -> bool:

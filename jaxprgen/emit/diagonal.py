@@ -73,14 +73,9 @@ def _diagonal_matrices(x: Value, offset: int) -> Value:
 def fill_diagonal(x: Value, value: Value) -> Value:
     """Write a scalar to the main diagonal; with more than two axes, all sizes are equal."""
     shape, rank = x.shape, x.ndim
-
-    def fails() -> ShapeMismatchError:
-        return ShapeMismatchError(
-            f"Cannot fill the main diagonal of shape {shape}: the sizes must be equal."
-        )
-
+    text = f"Cannot fill the main diagonal of shape {shape}: the sizes must be equal."
     for axis in range(1, rank if rank > 2 else 0):
-        x = with_size(x, axis, shape[0], fails)
+        x = with_size(x, axis, shape[0], text)
     length = functools.reduce(min_size, x.shape)
     if not length:
         return x
@@ -109,8 +104,7 @@ def tri(rows: Size, columns: Size, offset: Value, dtype: Dtype) -> Value:
 def _stripe(shape: Shape, axis1: int, axis2: int) -> IndexArrays:
     """Return the indices ``[last + i - j, j]`` of two axes; ``last`` is that of axis 2."""
     m, n = shape[axis1], shape[axis2]
-    text = f"Axis {axis1} of shape {shape} is shorter than axis {axis2}."
-    require_at_least(m, n, lambda: ShapeMismatchError(text))
+    require_at_least(m, n, f"Axis {axis1} of shape {shape} is shorter than axis {axis2}.")
     if is_known((m, n)):
         i, j = np.ix_(range(len(range(m)[n - 1 :])), range(n))
         arrays = lift(n - 1 + i - j, np.broadcast_to(j, (i.size, n)))

@@ -24,7 +24,6 @@ from jaxprgen.emit.sizes import require_at_least
 from jaxprgen.emit.softmax import softmax
 from jaxprgen.emit.sort import first_largest, searchsorted
 from jaxprgen.emit.values import Shape, Size, Value, broadcast_to, full
-from jaxprgen.errors import ShapeMismatchError
 
 Draw = Callable[..., Value]
 
@@ -232,7 +231,7 @@ def choice(key: Value, shape: Shape, a: Value, p: Value | None, *, replace: bool
     population, count = a.shape[0], math.prod(shape)
     if not replace:
         text = f"Cannot draw {count} of {population} rows without replacement: size is {shape}."
-        require_at_least(population, count, lambda: ShapeMismatchError(text))
+        require_at_least(population, count, text)
     if p is None and not replace:
         rows = sh.slice_axis(random.permutation(key, a), 0, 0, count)
         return sh.reshape(rows, (*shape, *a.shape[1:]))
@@ -275,7 +274,7 @@ def rows_without_replacement(
         More rows are asked for than there are.
     """
     text = f"Cannot draw {count} of {population} rows without replacement."
-    require_at_least(population, count, lambda: ShapeMismatchError(text))
+    require_at_least(population, count, text)
     shape = (*batch, population)
     if p is None:
         positions = random.permuted_positions(key, shape)

@@ -126,17 +126,12 @@ def _where_true(shape: Shape, axis: int, mask: Value) -> list[ArrayEntry]:
 
 def check_mask(shape: Shape, axis: int, own: Shape) -> None:
     """Raise an IndexOutOfBoundsError unless a mask has the sizes of the axes from ``axis`` on."""
-
-    def fails() -> IndexOutOfBoundsError:
-        return IndexOutOfBoundsError(
-            f"A mask of shape {own} does not fit an array of shape {shape} from axis {axis} on."
-        )
-
+    text = f"A mask of shape {own} does not fit an array of shape {shape} from axis {axis} on."
     covered = shape[axis : axis + len(own)]
     if len(covered) != len(own):
-        raise fails()
+        raise IndexOutOfBoundsError(text)
     for n, size in zip(own, covered, strict=True):
-        require_equal(n, size, fails)
+        require_equal(n, size, IndexOutOfBoundsError(text))
 
 
 def _parse(shape: Shape, index: Sequence[ArrayEntry]) -> _ParsedIndex:

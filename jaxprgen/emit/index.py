@@ -73,8 +73,8 @@ def _span(index: BasicEntry, size: Size, axis: int) -> _Span:
 
 def require_index(index: int, size: Size, axis: int) -> None:
     """Raise if a known index is out of bounds."""
-    text = f"Index {index} is out of bounds for axis {axis} of size {size}."
-    require_at_least(size, index + 1 if index >= 0 else -index, lambda: IndexOutOfBoundsError(text))
+    error = IndexOutOfBoundsError(f"Index {index} is out of bounds for axis {axis} of size {size}.")
+    require_at_least(size, index + 1 if index >= 0 else -index, error)
 
 
 def _spans(shape: Shape, index: Sequence[BasicEntry]) -> list[_Span]:
@@ -194,13 +194,8 @@ def _block(x: Value, dynamic: dict[int, DynamicSlice]) -> Value:
     shape = x.shape
     sizes = tuple(dynamic[d].length if d in dynamic else n for d, n in enumerate(shape))
     for d, entry in dynamic.items():
-
-        def fails(d: int = d, entry: DynamicSlice = entry) -> IndexOutOfBoundsError:
-            return IndexOutOfBoundsError(
-                f"Cannot take {entry.length} adjacent elements on axis {d} of shape {shape}."
-            )
-
-        require_at_least(shape[d], entry.length, fails)
+        text = f"Cannot take {entry.length} adjacent elements on axis {d} of shape {shape}."
+        require_at_least(shape[d], entry.length, IndexOutOfBoundsError(text))
     return lax.dynamic_slice(x, _starts(shape, dynamic), sizes)
 
 

@@ -10,15 +10,13 @@ from jaxprgen.emit import reduce
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis
 from jaxprgen.emit.sizes import require_at_least, with_size
 from jaxprgen.emit.values import INT32, INT64, Dtype, Value, full
-from jaxprgen.errors import ShapeMismatchError
 
 
 def _by_draw(p: Value, u: Value, count: int) -> Value:
     """Return the uniform numbers as a matrix: one row per draw, one column per distribution."""
     rows = p.shape[0]
     text = f"{count} draws from {rows} distributions need {rows * count} uniform numbers, got "
-    error = ShapeMismatchError(f"{text}{u.shape[0]}.")
-    return reshape(with_size(u, 0, rows * count, lambda: error), (count, rows))
+    return reshape(with_size(u, 0, rows * count, f"{text}{u.shape[0]}."), (count, rows))
 
 
 def multinomial_counts(p: Value, u: Value, count: int) -> Value:
@@ -78,8 +76,7 @@ def choose(p: Value, u: Value, count: int, dtype: Dtype, *, replace: bool) -> Va
         As `multinomial_counts`, or ``count`` exceeds the number of outcomes.
     """
     rows, outcomes = p.shape
-    text = f"Cannot draw {count} times from only {outcomes} outcomes."
-    require_at_least(outcomes, count, lambda: ShapeMismatchError(text))
+    require_at_least(outcomes, count, f"Cannot draw {count} times from only {outcomes} outcomes.")
     draws = _by_draw(p, u, count)
     if p.dtype.kind in "biu":  # The running sum of booleans would be a boolean.
         p = p.astype(ew.canonical(np.float64))

@@ -12,7 +12,6 @@ from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.shape import expand_dims, reshape, squeeze
 from jaxprgen.emit.sizes import with_shape, with_size
 from jaxprgen.emit.values import BOOL, INT32, Value, broadcast_shapes, broadcast_to, operator
-from jaxprgen.errors import ShapeMismatchError
 
 
 def contract(x: Value, y: Value, axes: tuple[int, int], batch: int = 0) -> Value:
@@ -33,16 +32,13 @@ def contract(x: Value, y: Value, axes: tuple[int, int], batch: int = 0) -> Value
         The sizes of these axes differ.
     """
     sx, sy = x.shape, y.shape
-
-    def fails() -> ShapeMismatchError:
-        return ShapeMismatchError(
-            f"Cannot multiply shapes {sx} and {sy}: axis {axes[0]} of the first has size "
-            f"{sx[axes[0]]}, axis {axes[1]} of the second {sy[axes[1]]}."
-        )
-
-    y = with_size(y, axes[1], sx[axes[0]], fails)
+    text = (
+        f"Cannot multiply shapes {sx} and {sy}: axis {axes[0]} of the first has size "
+        f"{sx[axes[0]]}, axis {axes[1]} of the second {sy[axes[1]]}."
+    )
+    y = with_size(y, axes[1], sx[axes[0]], text)
     for axis in range(batch):
-        y = with_size(y, axis, sx[axis], fails)
+        y = with_size(y, axis, sx[axis], text)
     if x.dtype == BOOL:
         count = contract(x.astype(INT32), y.astype(INT32), axes, batch)
         return ew.truth(count)
@@ -106,19 +102,16 @@ def _fitted(
     """
     batch, _, height = left.shape
     _, count, width = right.shape
-
-    def fails() -> ShapeMismatchError:
-        return ShapeMismatchError(
-            f"Vectors of shapes {left.shape} and {right.shape}, at indices of shapes "
-            f"{rows.shape} and {columns.shape}, do not fit blocks of {matrix.shape}."
-        )
-
+    text = (
+        f"Vectors of shapes {left.shape} and {right.shape}, at indices of shapes {rows.shape} and "
+        f"{columns.shape}, do not fit blocks of {matrix.shape}."
+    )
     return (
         left,
-        with_shape(matrix, (*matrix.shape[:2], height, width), fails),
-        with_shape(right, (batch, count, width), fails),
-        with_shape(rows, left.shape[:2], fails),
-        with_shape(columns, (batch, count), fails),
+        with_shape(matrix, (*matrix.shape[:2], height, width), text),
+        with_shape(right, (batch, count, width), text),
+        with_shape(rows, left.shape[:2], text),
+        with_shape(columns, (batch, count), text),
     )
 
 

@@ -16,7 +16,6 @@ from jaxprgen.emit import reduce
 from jaxprgen.emit.shape import expand_dims
 from jaxprgen.emit.sizes import is_known, require_at_least
 from jaxprgen.emit.values import Value
-from jaxprgen.errors import ShapeMismatchError
 
 
 def _sum(x: Value, axes: Sequence[int]) -> Value:
@@ -57,15 +56,10 @@ def unbiased(square: Value, elements: Size, groups: Size) -> Value:
     ShapeMismatchError
         A group has only one element.
     """
-
-    def fails() -> ShapeMismatchError:
-        return ShapeMismatchError("Cannot estimate a running variance from one element.")
-
+    text = "Cannot estimate a running variance from one element."
+    require_at_least(elements, groups + 1, text)
     if not is_known((elements, groups)):
-        require_at_least(elements, groups + 1, fails)
         return square * (square.like(elements) / square.like(elements - groups))
-    if elements == groups:
-        raise fails()
     return square * (np.float64(elements) / (elements - groups))
 
 

@@ -22,7 +22,7 @@ from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis
 from jaxprgen.emit.sizes import is_at_most, is_known, is_symbolic, require_at_least
 from jaxprgen.emit.values import BOOL, INT32, Array, Dtype, Shape, Value, broadcast_to, full, lift
 from jaxprgen.emit.windows import pad, resize
-from jaxprgen.errors import ShapeMismatchError, UnsupportedOpError
+from jaxprgen.errors import UnsupportedOpError
 
 
 class SlidingWindow(NamedTuple):
@@ -128,16 +128,11 @@ def pool_max(x: Value, windows: Sequence[SlidingWindow]) -> Value:
     sizes = x.shape[-len(windows) :]
     if x.dtype.kind == "c":
         raise UnsupportedOpError("JAX has no maximum over windows of complex numbers.")
-
-    def fails() -> ShapeMismatchError:
-        return ShapeMismatchError(
-            "The maximum over a window that holds only padding is not defined."
-        )
-
     if 0 not in _pooled(x, windows):
+        text = "The maximum over a window that holds only padding is not defined."
         for w, n in zip(windows, sizes, strict=True):
-            require_at_least(w.start + w.size, 1, fails)
-            require_at_least(n - 1, w.start + (w.number - 1) * w.stride, fails)
+            require_at_least(w.start + w.size, 1, text)
+            require_at_least(n - 1, w.start + (w.number - 1) * w.stride, text)
     return _over_windows(lax.reduce_window_max, x, windows, reduce.lowest(x.dtype))
 
 

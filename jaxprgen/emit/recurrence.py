@@ -174,8 +174,7 @@ def run(loop: Loop, body: Body) -> RecurrenceResult:
     """
     number = loop.number
     if number is not None:
-        text = f"A loop cannot have {number} steps: the number must be >= 0."
-        require_at_least(number, 0, lambda: ShapeMismatchError(text))
+        require_at_least(number, 0, f"A loop cannot have {number} steps: the number must be >= 0.")
     if loop.ends and loop.windows:
         raise UnsupportedOpError(
             "A loop that overwrites rows of an array, as the loop of a gradient does, cannot end "
@@ -208,27 +207,22 @@ class _LoopEmitter:
 
     def _sequence(self, position: int, x: Value | CountedRange) -> Value | CountedRange:
         """Check that a sequence has one row per step, and drop the other rows."""
-        if isinstance(x, CountedRange):
-            return x
-        if self.number is None:
+        if isinstance(x, CountedRange) or self.number is None:
             return x
         text = f"Sequence {position} has {x.shape[0]} rows, but the loop has {self.number} steps."
-        require_at_least(x.shape[0], self.number, lambda: ShapeMismatchError(text))
+        require_at_least(x.shape[0], self.number, text)
         return slice_axis(x, 0, 0, self.number)
 
     def _entering(self, position: int, window: RowWindow) -> Value:
         """Return the rows that enter the window, one per step."""
         assert self.number is not None
         rows, end = window.rows.shape[0], window.end(self.number)
-
-        def fails() -> ShapeMismatchError:
-            return ShapeMismatchError(
-                f"Array {position} has {rows} rows, but {self.number} steps of the loop read and "
-                f"write its rows from {window.start} up to {end}."
-            )
-
-        require_at_least(window.start, 0, fails)
-        require_at_least(rows, end, fails)
+        text = (
+            f"Array {position} has {rows} rows, but {self.number} steps of the loop read and write "
+            f"its rows from {window.start} up to {end}."
+        )
+        require_at_least(window.start, 0, text)
+        require_at_least(rows, end, text)
         return slice_axis(window.rows, 0, window.start + window.width - 1, end)
 
     def result(self) -> RecurrenceResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 
@@ -51,19 +52,16 @@ def reshape(x: Value, shape: Sequence[int]) -> Value:
 
 def _complete(own: Shape, shape: Shape) -> Shape:
     """Return the target of a reshape, where -1 is replaced by the size that is left."""
-
-    def fails() -> ShapeMismatchError:
-        return ShapeMismatchError(f"Cannot reshape {own} ({size} elements) to {shape}.")
-
     size, target = math.prod(own), shape
+    text = f"Cannot reshape {own} ({size} elements) to {shape}."
     if shape.count(-1) == 1:
         rest = -math.prod(shape)
         if not rest:
-            raise fails()
+            raise ShapeMismatchError(text)
         target = tuple(size // rest if n == -1 else n for n in shape)
     for n in target:
-        require_at_least(n, 0, fails)
-    require_equal(math.prod(target), size, fails)
+        require_at_least(n, 0, text)
+    require_equal(math.prod(target), size, text)
     return target
 
 
@@ -83,14 +81,9 @@ def squeeze(x: Value, axes: Sequence[int]) -> Value:
     if not axes:
         return x
     shape = x.shape
-
-    def fails() -> ShapeMismatchError:
-        return ShapeMismatchError(
-            f"Cannot drop axes {tuple(axes)} of shape {shape}: not all are 1."
-        )
-
+    text = f"Cannot drop axes {tuple(axes)} of shape {shape}: not all are 1."
     for d in axes:
-        x = with_size(x, d, 1, fails)
+        x = with_size(x, d, 1, text)
     kept = tuple(n for d, n in enumerate(shape) if d not in axes)
     if x.is_uniform or _array(x) is not None:
         return reshape(x, kept)
@@ -112,14 +105,10 @@ def expand_dims(x: Value, axes: Sequence[int]) -> Value:
 
 def concatenate(xs: Sequence[Value], axis: int) -> Value:
     """Join arrays along an axis, as `numpy.concatenate`."""
-    shapes = [x.shape for x in xs]
-
-    def fails() -> ShapeMismatchError:
-        return ShapeMismatchError(f"Cannot join shapes {shapes} along axis {axis}.")
-
-    if len({len(s) for s in shapes}) != 1:
-        raise fails()
-    xs = alike_but(xs, axis, fails)
+    text = f"Cannot join shapes {[x.shape for x in xs]} along axis {axis}."
+    if len({x.ndim for x in xs}) != 1:
+        raise ShapeMismatchError(text)
+    xs = alike_but(xs, axis, text)
     xs = [x for x in xs if x.shape[axis]] or xs[:1]
     if len(xs) == 1:
         return xs[0]
@@ -149,22 +138,12 @@ def stack(xs: Sequence[Value]) -> Value:
 
 def split(x: Value, sizes: Sequence[int], axis: int) -> list[Value]:
     """Split along an axis into pieces of these sizes, which add up to the size of the axis."""
-    shape = x.shape
-
-    def fails() -> ShapeMismatchError:
-        return ShapeMismatchError(
-            f"Cannot split axis {axis} of shape {shape} into pieces of sizes {list(sizes)}."
-        )
-
+    text = f"Cannot split axis {axis} of shape {x.shape} into pieces of sizes {list(sizes)}."
     for n in sizes:
-        require_at_least(n, 0, fails)
-    x = with_size(x, axis, sum(sizes), fails)
-    pieces: list[Value] = []
-    start = 0
-    for n in sizes:
-        pieces.append(slice_axis(x, axis, start, start + n))
-        start += n
-    return pieces
+        require_at_least(n, 0, text)
+    ends = [*itertools.accumulate(sizes, initial=0)]
+    x = with_size(x, axis, ends[-1], text)
+    return [slice_axis(x, axis, start, end) for start, end in itertools.pairwise(ends)]
 
 
 def slice_axis(x: Value, axis: int, start: Size, stop: Size) -> Value:

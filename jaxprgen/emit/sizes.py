@@ -25,8 +25,14 @@ from jaxprgen.ir import primitives as lax
 if TYPE_CHECKING:  # Values are made of sizes.
     from jaxprgen.emit.values import Value
 
-Fails = Callable[[], JaxprGenError]
-"""Returns the error of sizes that do not fit."""
+Fails = str | JaxprGenError | Callable[[], JaxprGenError]
+"""The error of sizes that do not fit: a text is that of a ShapeMismatchError."""
+
+
+def _error(fails: Fails) -> JaxprGenError:
+    if isinstance(fails, str):
+        return ShapeMismatchError(fails)
+    return fails if isinstance(fails, JaxprGenError) else fails()
 
 
 def as_size(x: Any) -> Size:
@@ -53,7 +59,7 @@ def require_equal(m: Size, n: Size, fails: Fails) -> None:
     if m == n:
         return
     if not is_symbolic(m - n):
-        raise fails()
+        raise _error(fails)
     _assert(m, "==", n, lax.eq, fails)
 
 
@@ -65,7 +71,7 @@ def require_at_least(n: Size, least: Size, fails: Fails) -> None:
         _assert(n, ">=", least, lax.ge, fails)
         return
     if not holds:
-        raise fails()
+        raise _error(fails)
 
 
 def _assert(m: Size, relation: str, n: Size, compare: Callable[..., Var], fails: Fails) -> None:
@@ -76,7 +82,7 @@ def _assert(m: Size, relation: str, n: Size, compare: Callable[..., Var], fails:
     def append() -> bool:
         line = _jax.frame_of(b.source_info)
         where = f" It is {line.built}" if line else ""
-        why = f"{fails()}{where}".replace("{", "(").replace("}", ")")  # Braces hold numbers.
+        why = f"{_error(fails)}{where}".replace("{", "(").replace("}", ")")  # Braces hold numbers.
         message = f"{_NEEDS}{condition}, but {m} is {{0}} and {n} is {{1}}. {why}"
         difference = lax.dim_as_value(b, m - n)
         holds = compare(b, difference, b.literal(np.zeros((), difference.aval.dtype)))
@@ -125,8 +131,9 @@ def with_size(x: Value, axis: int, size: Size, fails: Fails | None = None) -> Va
     own, source = x.shape, x.source
     if own[axis] == size:
         return x
-    text = f"Axis {axis} of shape {own} does not have size {size}."
-    require_equal(own[axis], size, fails or (lambda: ShapeMismatchError(text)))
+    require_equal(
+        own[axis], size, fails or f"Axis {axis} of shape {own} does not have size {size}."
+    )
     if shape_of(source)[axis : axis + 1] not in ((), (1,)):
         source = pad_end(current_builder(), type(x)(source).atom(), axis, size)
     return type(x)(source, (*own[:axis], size, *own[axis + 1 :]))
@@ -135,7 +142,7 @@ def with_size(x: Value, axis: int, size: Size, fails: Fails | None = None) -> Va
 def with_shape(x: Value, shape: Sequence[Size], fails: Fails) -> Value:
     """Return the same value with the sizes that it has, or has to have."""
     if x.ndim != len(shape):
-        raise fails()
+        raise _error(fails)
     for axis, size in enumerate(shape):
         x = with_size(x, axis, size, fails)
     return x
@@ -145,8 +152,7 @@ def at_least_one(steps: Size) -> Size:
     """Return a number of steps of which JAX knows that it is not zero, as rows of a loop demand."""
     if not is_symbolic(steps):
         return steps
-    text = f"A loop of {steps} steps has to take at least one."
-    require_at_least(steps, 1, lambda: ShapeMismatchError(text))
+    require_at_least(steps, 1, f"A loop of {steps} steps has to take at least one.")
     return _jax.max_size(steps, 1)
 
 

@@ -12,7 +12,6 @@ from jaxprgen.emit.control import while_loop
 from jaxprgen.emit.shape import concatenate, expand_dims, slice_axis, transpose
 from jaxprgen.emit.sizes import is_at_most, is_known, require_at_least, with_size
 from jaxprgen.emit.values import INT8, INT64, Dtype, Value, full
-from jaxprgen.errors import ShapeMismatchError
 
 
 def _missing(x: Value) -> Value:
@@ -68,15 +67,12 @@ def top_k(x: Value, k: Size, axis: int) -> tuple[Value, Value]:
         ``abs(k)`` is not between 1 and the size of the axis.
     """
     shape, count = x.shape, -k if k < 0 else k
-
-    def fails() -> ShapeMismatchError:
-        return ShapeMismatchError(
-            f"Cannot take the {k} largest elements on axis {axis} of shape {shape}: k must be "
-            f"from 1 to {shape[axis]}, or from -1 to -{shape[axis]} for the smallest."
-        )
-
-    require_at_least(count, 1, fails)
-    require_at_least(shape[axis], count, fails)
+    text = (
+        f"Cannot take the {k} largest elements on axis {axis} of shape {shape}: k must be from 1 "
+        f"to {shape[axis]}, or from -1 to -{shape[axis]} for the smallest."
+    )
+    require_at_least(count, 1, text)
+    require_at_least(shape[axis], count, text)
     if count == shape[axis]:
         return x, lax.iota(ew.canonical(INT64), shape, axis)
     values, positions = _top_k(x, k, count, axis)
@@ -176,7 +172,7 @@ def searchsorted(x: Value, v: Value, *, right: bool, sorter: Value | None = None
     size, dtype = x.shape[0], ew.canonical(INT64)
     if sorter is not None:
         text = f"A sorter of {sorter.shape[0]} positions does not fit {size} elements."
-        sorter = with_size(sorter, 0, size, lambda: ShapeMismatchError(text))
+        sorter = with_size(sorter, 0, size, text)
     if not size or 0 in v.shape:
         return full(v.shape, 0, dtype)
     if sorter is not None:

@@ -384,4 +384,4 @@ def require_same(shape: Shape, other: Shape) -> None:
     if len(shape) != len(other):
         raise ShapeMismatchError(text)
     for n, m in zip(shape, other, strict=True):
-        require_equal(n, m, lambda: ShapeMismatchError(text))
+        require_equal(n, m, text)

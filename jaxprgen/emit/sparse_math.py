@@ -31,7 +31,6 @@ from jaxprgen.emit.sparse import (
     written,
 )
 from jaxprgen.emit.values import BOOL, INT32, Shape, Value, alike, broadcast_to, full, where
-from jaxprgen.errors import ShapeMismatchError
 
 # --- Functions of the elements ------------------------------------------------------------
 
@@ -179,5 +178,4 @@ def rows_written(index: Value, x: Sparse, shape: Shape) -> Sparse:
 
 def require_inner(shape: Shape, other: Shape) -> None:
     """Raise unless arrays of two shapes can be multiplied."""
-    text = f"Cannot multiply shapes {tuple(shape)} and {tuple(other)}."
-    require_equal(shape[-1], other[0], lambda: ShapeMismatchError(text))
+    require_equal(shape[-1], other[0], f"Cannot multiply shapes {tuple(shape)} and {tuple(other)}.")

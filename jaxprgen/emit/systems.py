@@ -34,11 +34,10 @@ from jaxprgen.errors import LinearAlgebraError, ShapeMismatchError
 def _for_columns(a: Value, y: Value, solve: Callable[[Value, Value], Value]) -> Value:
     """Solve for a vector, or for all columns of matrices, after checking the shapes."""
     text = f"Cannot solve a system of shape {a.shape} for a right-hand side of shape {y.shape}."
-    error = ShapeMismatchError(text)
     if a.ndim < 2 or not y.ndim:
-        raise error
-    a = with_size(a, a.ndim - 1, a.shape[-2], lambda: error)
-    y = with_size(y, max(y.ndim - 2, 0), a.shape[-2], lambda: error)
+        raise ShapeMismatchError(text)
+    a = with_size(a, a.ndim - 1, a.shape[-2], text)
+    y = with_size(y, max(y.ndim - 2, 0), a.shape[-2], text)
     if y.ndim == 1:
         x = _for_columns(a, expand_dims(y, [1]), solve)
         return squeeze(x, [x.ndim - 1])
@@ -154,7 +153,7 @@ def tensorsolve(a: Value, y: Value, axes: Sequence[int] | None) -> Value:
     text = f"A tensor of shape {a.shape} does not map unknowns of shape {shape} to as many "
     error = LinearAlgebraError(f"{text}right-hand sides, got {y.shape}.")
     for given, needed in ((a.size, size**2), (y.size, size)):
-        require_equal(given, needed, lambda: error)
+        require_equal(given, needed, error)
     flat = solve(reshape(a, (size, size)), reshape(y, (size,)))
     return reshape(flat, shape)
 
@@ -193,7 +192,7 @@ def lstsq(a: Value, y: Value, rcond: Value) -> tuple[Value, Value, Value, Value]
     error = LinearAlgebraError(f"{text}or ({m}, k), got {y.shape}.")
     if y.ndim not in (1, 2):
         raise error
-    y = with_size(y, 0, m, lambda: error)
+    y = with_size(y, 0, m, error)
     if y.ndim == 1:
         x, residuals, rank, s = lstsq(a, expand_dims(y, [1]), rcond)
         return squeeze(x, [1]), residuals, rank, s

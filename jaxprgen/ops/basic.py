@@ -40,7 +40,7 @@ def _sizes(ctx: RuleContext, first: int, count: int) -> Shape:
 
 def _require_sizes(sizes: Shape) -> None:
     for n in sizes:
-        require_at_least(n, 0, lambda: ShapeMismatchError(f"Sizes must be >= 0, got {sizes}."))
+        require_at_least(n, 0, f"Sizes must be >= 0, got {sizes}.")
 
 
 @lowers("tensor.Alloc", folds=False)

@@ -50,11 +50,9 @@ def lower_dot22_scalar(ctx: RuleContext, x: Value, y: Value, alpha: Value) -> Va
 @lowers("tensor.BatchedDot")
 def lower_batched_dot(ctx: RuleContext, x: Value, y: Value) -> Value:
     """Return the products of the matrices or vectors along the first axes."""
-    sizes = x.shape[0], y.shape[0]
-    require_equal(
-        *sizes,
-        lambda: BatchMismatchError(f"Cannot multiply batches of sizes {sizes[0]} and {sizes[1]}."),
-    )
+    n, m = x.shape[0], y.shape[0]
+    error = BatchMismatchError(f"Cannot multiply batches of sizes {n} and {m}.")
+    require_equal(n, m, error)
     return linalg.batched_dot(x, y)
 
 

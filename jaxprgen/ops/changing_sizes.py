@@ -69,7 +69,7 @@ def sizes_of(ctx: RuleContext, positions: Sequence[int], xs: Sequence[Value]) ->
         refusal = error
     else:
         for n in filter(is_symbolic, shape):
-            require_at_least(n, 0, lambda: _negative(shape))
+            require_at_least(n, 0, _negative(shape))
         return Sizes(shape)
     shape = tuple(most for most, _ in found)
     changing = [d for d, (_, changes) in enumerate(found) if changes]

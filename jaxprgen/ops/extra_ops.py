@@ -15,7 +15,7 @@ from jaxprgen.emit import shape as sh
 from jaxprgen.emit import sort as so
 from jaxprgen.emit.sizes import as_size, is_known, require_at_least, with_size
 from jaxprgen.emit.values import Array, Value
-from jaxprgen.errors import PositionOutOfBoundsError, ShapeMismatchError
+from jaxprgen.errors import PositionOutOfBoundsError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
 from jaxprgen.ops.advanced_subtensor import SIZED
@@ -66,12 +66,12 @@ def _repeat_symbolic(x: Value, counts: Array, axis: int) -> Value:
     """Repeat slices where their number or the count of all of them is symbolic."""
     length = x.shape[axis]
     text = f"Cannot repeat {length} slices {counts.tolist()} times: give one count >= 0, or one "
-    error = ShapeMismatchError(f"{text}for each slice.")
+    text += "for each slice."
     if counts.size != 1:
-        x = with_size(x, axis, counts.size, lambda: error)
+        x = with_size(x, axis, counts.size, text)
         return sh.repeat(x, sh.repeat_counts(counts, counts.size), axis)
     count = as_size(counts)
-    require_at_least(count, 0, lambda: error)
+    require_at_least(count, 0, text)
     return sh.repeat_evenly(x, count, axis)
 
 

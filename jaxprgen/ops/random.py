@@ -330,7 +330,7 @@ def _shape_of_draws(ctx: RuleContext, size: Shape, parameters: Sequence[Value]) 
         raise error
     for n, m in ends:
         if n != 1:
-            require_equal(n, m, lambda: error)
+            require_equal(n, m, error)
     if not op.ndim_supp:
         return size or batch
     support = _support_by_signature(op, shapes)

@@ -20,7 +20,8 @@ from jaxprgen.lowering.registry import lowers
 from jaxprgen.ops.shape import lower_shape
 from jaxprgen.ops.sparse.operands import (
     dense_of,
-    dtype_of,
+    lower_all,
+    lowers_matrices,
     matrix_of,
     order_of,
     warn_of_dense,
@@ -134,42 +135,27 @@ def lower_square_diagonal(ctx: RuleContext, diagonal: Value) -> Sparse:
     return Sparse(diagonal, (places, places), (n, n), 1, sp.counted(n + 1), is_exact=True)
 
 
-@lowers("sparse.Cast")
-def lower_cast(ctx: RuleContext, x: Any) -> Sparse:
-    """Convert the entries."""
-    x = matrix_of(x)
-    return x.with_data(x.data.astype(dtype_of(ctx)))
+lower_all(
+    __name__,
+    {
+        "sparse.Cast": lambda x: x,
+        "sparse.Neg": lambda x: x.with_data(-x.data),
+        "sparse.Transpose": sp.transposed,
+        "sparse.Remove0": sp.without_zeros,
+        "sparse.Diag": sm.diagonal,
+    },
+)
 
 
-@lowers("sparse.Neg")
-def lower_neg(ctx: RuleContext, x: Any) -> Sparse:
-    """Return the negative of the entries."""
-    x = matrix_of(x)
-    return x.with_data(-x.data)
-
-
-@lowers("sparse.Transpose")
-def lower_transpose(ctx: RuleContext, x: Any) -> Sparse:
-    """Return the transpose, in the other format."""
-    return sp.transposed(matrix_of(x))
-
-
-@lowers("sparse.EnsureSortedIndices")
-def lower_ensure_sorted_indices(ctx: RuleContext, x: Any) -> Sparse:
+@lowers_matrices("sparse.EnsureSortedIndices")
+def lower_ensure_sorted_indices(ctx: RuleContext, x: Sparse) -> Sparse:
     """Sort the entries within each row or column."""
-    return sp.arranged(matrix_of(x), order_of(ctx.node.outputs[0]), wholly=True)
+    return sp.arranged(x, order_of(ctx.node.outputs[0]), wholly=True)
 
 
-@lowers("sparse.Remove0")
-def lower_remove0(ctx: RuleContext, x: Any) -> Sparse:
-    """Drop stored zeros."""
-    return sp.without_zeros(matrix_of(x))
-
-
-@lowers("sparse.HStack", "sparse.VStack")
-def lower_stack(ctx: RuleContext, *xs: Any) -> Sparse:
+@lowers_matrices("sparse.HStack", "sparse.VStack")
+def lower_stack(ctx: RuleContext, *matrices: Sparse) -> Sparse:
     """Join matrices side by side, or below each other."""
-    matrices = [matrix_of(x) for x in xs]
     axis = 0 if type(ctx.op).__name__ == "VStack" else 1
     offsets: list[tuple[Any, Any]] = []
     size: Any = 0
@@ -179,43 +165,37 @@ def lower_stack(ctx: RuleContext, *xs: Any) -> Sparse:
         size = size + x.shape[axis]
     other = matrices[0].shape[1 - axis]
     joined = sp.joined(matrices, (size, other) if axis == 0 else (other, size), offsets)
-    joined = joined.with_data(joined.data.astype(dtype_of(ctx)))
     # As in SciPy: entries of one position are added up where formats differ.
     formats = {order_of(v) for v in (*ctx.node.inputs, *ctx.node.outputs)}
     return joined if len(formats) == 1 else sp.summed(joined)
 
 
-@lowers("sparse.SparseBlockDiagonal")
-def lower_sparse_block_diagonal(ctx: RuleContext, *xs: Any) -> Sparse:
+@lowers_matrices("sparse.SparseBlockDiagonal")
+def lower_sparse_block_diagonal(ctx: RuleContext, *xs: Value | Sparse) -> Sparse:
     """Return a matrix with blocks along its diagonal, each of them sparse or dense."""
     order = order_of(ctx.node.outputs[0])
-    blocks = [sp.from_dense(x, order) if isinstance(x, Value) else matrix_of(x) for x in xs]
+    blocks = [sp.from_dense(x, order) if isinstance(x, Value) else x for x in xs]
     ends = [(0, 0)]
     for x in blocks:
         ends.append((ends[-1][0] + x.shape[0], ends[-1][1] + x.shape[1]))
-    joined = sp.summed(sp.joined(blocks, ends[-1], ends[:-1]))
-    return joined.with_data(joined.data.astype(dtype_of(ctx)))
+    return sp.summed(sp.joined(blocks, ends[-1], ends[:-1]))
 
 
 # --- Parts --------------------------------------------------------------------------------
 
 
-@lowers("sparse.GetItem2d")
-def lower_get_item_2d(ctx: RuleContext, x: Any, *bounds: Value | None) -> Sparse:
+@lowers_matrices("sparse.GetItem2d")
+def lower_get_item_2d(ctx: RuleContext, x: Sparse, *bounds: Value | None) -> Sparse:
     """Return a part of a matrix, by a slice with known bounds for each axis."""
-    x = matrix_of(x)
     given = [None if b is None else ctx.static_int(i) for i, b in enumerate(bounds, 1)]
     slices = (slice(*given[:3]), slice(*given[3:]))
     return sm.part(x, [ix.bounds(s, n) for s, n in zip(slices, x.shape, strict=True)])
 
 
-@lowers("sparse.GetItemScalar")
-def lower_get_item_scalar(ctx: RuleContext, x: Any, row: Value, column: Value) -> Value:
+@lowers_matrices("sparse.GetItemScalar")
+def lower_get_item_scalar(ctx: RuleContext, x: Sparse, row: Value, column: Value) -> Value:
     """Return one element."""
-    x = matrix_of(x)
-    return reshape(
-        sm.looked_up(x, *(_index(ctx, x, i, d) for d, i in enumerate((row, column)))), ()
-    )
+    return reshape(sm.looked_up(x, _index(ctx, x, row, 0), _index(ctx, x, column, 1)), ())
 
 
 def _index(ctx: RuleContext, x: Sparse, index: Value, axis: int) -> Value:
@@ -238,43 +218,31 @@ def _index(ctx: RuleContext, x: Sparse, index: Value, axis: int) -> Value:
     return ix.wrap(reshape(index, (index.size,)), size, INT32)
 
 
-@lowers("sparse.GetItemList")
-def lower_get_item_list(ctx: RuleContext, x: Any, index: Value) -> Sparse:
+@lowers_matrices("sparse.GetItemList")
+def lower_get_item_list(ctx: RuleContext, x: Sparse, index: Value) -> Sparse:
     """Return the rows at a vector of indices."""
-    x = matrix_of(x)
     return sm.rows_at(x, _index(ctx, x, index, 0))
 
 
-@lowers("sparse.GetItem2Lists")
-def lower_get_item_2_lists(ctx: RuleContext, x: Any, rows: Value, columns: Value) -> Value:
+@lowers_matrices("sparse.GetItem2Lists")
+def lower_get_item_2_lists(ctx: RuleContext, x: Sparse, rows: Value, columns: Value) -> Value:
     """Return the elements at pairs of indices."""
-    x = matrix_of(x)
     sp.require_same(rows.shape, columns.shape)
-    found = sm.looked_up(x, _index(ctx, x, rows, 0), _index(ctx, x, columns, 1))
-    return found.astype(ctx.dtype)
+    return sm.looked_up(x, _index(ctx, x, rows, 0), _index(ctx, x, columns, 1))
 
 
-@lowers("sparse.GetItemListGrad")
-def lower_get_item_list_grad(ctx: RuleContext, x: Any, index: Value, g: Any) -> Sparse:
+@lowers_matrices("sparse.GetItemListGrad")
+def lower_get_item_list_grad(ctx: RuleContext, x: Sparse, index: Value, g: Sparse) -> Sparse:
     """Return the matrix whose rows at a vector of indices are those of another, the last ones."""
-    x, g = matrix_of(x), matrix_of(g)
-    rows = sm.rows_written(_index(ctx, x, index, 0), g, x.shape)
-    return rows.with_data(rows.data.astype(dtype_of(ctx)))
+    return sm.rows_written(_index(ctx, x, index, 0), g, x.shape)
 
 
-@lowers("sparse.GetItem2ListsGrad")
+@lowers_matrices("sparse.GetItem2ListsGrad")
 def lower_get_item_2_lists_grad(
-    ctx: RuleContext, x: Any, rows: Value, columns: Value, g: Value
+    ctx: RuleContext, x: Sparse, rows: Value, columns: Value, g: Value
 ) -> Sparse:
     """Return the matrix with these elements at pairs of indices, the last ones."""
-    x = matrix_of(x)
     for size in (columns.shape, g.shape):
         sp.require_same(rows.shape, size)
     pair = (_index(ctx, x, rows, 0), _index(ctx, x, columns, 1))
-    return sp.last_of_each(Sparse(g.astype(dtype_of(ctx)), pair, x.shape))
-
-
-@lowers("sparse.Diag")
-def lower_diag(ctx: RuleContext, x: Any) -> Value:
-    """Return the diagonal of a square matrix."""
-    return sm.diagonal(matrix_of(x))
+    return sp.last_of_each(Sparse(g, pair, x.shape))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,40 @@ from jaxprgen.emit.sparse import Sparse, of_scipy, to_dense
 from jaxprgen.emit.values import Dtype, Shape, Value
 from jaxprgen.errors import DenseMatrixWarning
 from jaxprgen.lowering.context import RuleContext
+from jaxprgen.lowering.registry import lowers
+
+Rule = Callable[..., Any]
+
+
+def lowers_matrices(*names: str, folds: bool = True) -> Callable[[Rule], Rule]:
+    """Register a rule to which constants are `Sparse`, too.
+
+    The result of the rule, a matrix or an array, is converted to its declared dtype.
+    """
+
+    def register(rule: Rule) -> Rule:
+        @lowers(*names, folds=folds)
+        @functools.wraps(rule)
+        def lower(ctx: RuleContext, *xs: Any) -> Any:
+            found = rule(ctx, *(x if x is None or type(x) is Value else matrix_of(x) for x in xs))
+            if isinstance(found, Sparse):
+                return found.with_data(found.data.astype(dtype_of(ctx)))
+            return found.astype(dtype_of(ctx))
+
+        return rule
+
+    return register
+
+
+def lower_all(module: str, functions: Mapping[str, Rule]) -> None:
+    """Make functions of matrices and arrays the rules of Ops, from a module with rules."""
+    for names, function in functions.items():
+
+        def lower(ctx: RuleContext, *xs: Any, function: Rule = function) -> Any:
+            return function(*xs)
+
+        lower.__module__ = module
+        lowers_matrices(*names.split())(lower)
 
 
 def matrix_of(x: Any) -> Sparse:

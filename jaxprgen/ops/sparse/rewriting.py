@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from jaxprgen.arguments.sparse import FORMATS
@@ -30,22 +30,14 @@ def _of_arrays(
 
 @lowers("sparse.CSMGrad", "sparse.CSMGradC", folds=False)
 def lower_csm_grad(
-    ctx: RuleContext,
-    data: Value,
-    indices: Value,
-    pointers: Value,
-    shape: Value,
-    g_data: Value,
-    g_indices: Value,
-    g_pointers: Value,
-    g_shape: Value,
+    ctx: RuleContext, data: Value, indices: Value, pointers: Value, shape: Value, *g: Value
 ) -> Value:
     """Return the elements of one matrix at the positions of another's entries."""
     rows, columns = map(as_size, ctx.static(3))
     other = columns if pointers.shape[0] - 1 == rows else rows
     x = _of_arrays(data, indices, pointers, 0, other)
-    g = _of_arrays(g_data, g_indices, g_pointers, 0, other)
-    return sm.looked_up(g, *x.indices).astype(ctx.dtype)
+    y = _of_arrays(g[0], g[1], g[2], 0, other)
+    return sm.looked_up(y, *x.indices).astype(ctx.dtype)
 
 
 @lowers("sparse.StructuredDotCSC", folds=False)
@@ -58,81 +50,61 @@ def lower_structured_dot_csc(
 
 
 def _register(
-    names: Sequence[str],
-    order: int | None,
-    axis: int | None,
-    compute: Callable[[Sparse, Value], Value],
+    name: str, order: int | None, axis: int | None, compute: Callable[[Sparse, Value], Value]
 ) -> None:
-    """Make a function the rule of Ops of a matrix and an array.
+    """Make a function the rule of an Op of a matrix and an array.
 
     Without an ``order``, the Op has a format. The ``axis`` of the array is as long as the axis of
     the matrix that is not compressed; by default it is the same axis.
     """
 
-    @lowers(*names, folds=False)
+    @lowers(name, folds=False)
     def lower(ctx: RuleContext, data: Value, indices: Value, pointers: Value, y: Value) -> Value:
         own = FORMATS.index(ctx.op.format) if order is None else order
         size = y.shape[1 - own if axis is None else axis]
         return compute(_of_arrays(data, indices, pointers, own, size), y).astype(ctx.dtype)
 
 
-for _names, _order, _axis, _compute in (
-    (["sparse.StructuredDotCSR"], 0, 0, sm.dot),
-    (["sparse.MulSDCSR"], 0, None, lambda x, y: x.data * sm.elements(y, x)),
-    (["sparse.MulSDCSC"], 1, None, lambda x, y: x.data * sm.elements(y, x)),
-    (["sparse.MulSVCSR"], 0, 0, lambda x, y: x.data * y[x.indices[1]]),
-    (
-        ["sparse.StructuredAddSVCSR", "sparse.StructuredAddSparseDenseVectorCSR"],
-        *(0, 0, lambda x, y: x.data + y[x.indices[1]]),
-    ),
-    (
-        ["sparse.AddSD_ccode", "sparse.AddSparseDenseC"],
-        *(None, None, lambda x, y: sp.to_dense(x) + y),
-    ),
-):
-    _register(_names, _order, _axis, _compute)
+def _scaled(x: Sparse, y: Value) -> Value:
+    return x.data * sm.elements(y, x)
 
 
-for _order, _format in enumerate(("CSR", "CSC")):
+_register("sparse.StructuredDotCSR", order=0, axis=0, compute=sm.dot)
+_register("sparse.MulSDCSR", order=0, axis=None, compute=_scaled)
+_register("sparse.MulSDCSC", order=1, axis=None, compute=_scaled)
+_register("sparse.MulSVCSR", order=0, axis=0, compute=lambda x, y: x.data * y[x.indices[1]])
+for _name in ("sparse.StructuredAddSVCSR", "sparse.StructuredAddSparseDenseVectorCSR"):
+    _register(_name, order=0, axis=0, compute=lambda x, y: x.data + y[x.indices[1]])
+for _name in ("sparse.AddSD_ccode", "sparse.AddSparseDenseC"):
+    _register(_name, order=None, axis=None, compute=lambda x, y: sp.to_dense(x) + y)
 
-    @lowers(f"sparse.StructuredDotGrad{_format}", folds=False)
-    def lower_structured_dot_grad(
-        ctx: RuleContext, indices: Value, pointers: Value, y: Any, g: Any, order: int = _order
-    ) -> Value:
-        """Return the derivative of a product by the entries of its sparse factor."""
-        y, g = dense_of(y), dense_of(g)
-        data = full(indices.shape, 0, g.dtype)
-        x = _of_arrays(data, indices, pointers, order, (y, g)[order].shape[0])
-        return sm.sampled_dot(g, y, x).astype(ctx.dtype)
+
+@lowers("sparse.StructuredDotGradCSR", "sparse.StructuredDotGradCSC", folds=False)
+def lower_structured_dot_grad(
+    ctx: RuleContext, indices: Value, pointers: Value, y: Any, g: Any
+) -> Value:
+    """Return the derivative of a product by the entries of its sparse factor."""
+    y, g = dense_of(y), dense_of(g)
+    order = int(type(ctx.op).__name__.endswith("CSC"))
+    data = full(indices.shape, 0, g.dtype)
+    x = _of_arrays(data, indices, pointers, order, (y, g)[order].shape[0])
+    return sm.sampled_dot(g, y, x).astype(ctx.dtype)
 
 
 @lowers("sparse.UsmmCscDense", folds=False)
 def lower_usmm_csc_dense(
-    ctx: RuleContext,
-    alpha: Value,
-    data: Value,
-    indices: Value,
-    pointers: Value,
-    rows: Value,
-    y: Value,
-    z: Value,
+    ctx: RuleContext, alpha: Value, data: Value, indices: Value, pointers: Value, *rest: Value
 ) -> Value:
-    """Return ``alpha * x @ y + z`` for a CSC matrix ``x``."""
+    """Return ``alpha * x @ y + z`` for a CSC matrix ``x``; ``rest`` is its rows, y and z."""
+    _, y, z = rest
     x = _of_arrays(data, indices, pointers, 1, ctx.static_int(4))
     alpha = reshape(alpha, ()) if alpha.size == 1 else alpha
     return (sm.dot(x, y) * alpha + z).astype(ctx.dtype)
 
 
 @lowers("sparse.SamplingDotCSR", folds=False)
-def lower_sampling_dot_csr(
-    ctx: RuleContext,
-    x: Value,
-    y: Value,
-    data: Value,
-    indices: Value,
-    pointers: Value,
-    columns: Value,
-) -> list[Value]:
+def lower_sampling_dot_csr(ctx: RuleContext, x: Value, y: Value, *matrix: Value) -> list[Value]:
     """Return the entries of ``p * (x @ y.T)`` for a CSR matrix ``p``, and their positions."""
+    data, indices, pointers, _ = matrix
     p = _of_arrays(data, indices, pointers, 0, y.shape[0])
     return [(data * sm.sampled_dot(x, y, p)).astype(ctx.dtype), indices, pointers]

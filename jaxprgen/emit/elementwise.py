@@ -134,24 +134,15 @@ def clip(x: Value, low: ValueLike, high: ValueLike) -> Value:
 # --- Rounding ----------------------------------------------------------------------------
 
 
-def floor(x: Value) -> Value:
-    """Round floats down; integers stay."""
-    return lax.floor(x) if x.dtype.kind == "f" else x
+def _rounding(construct: Emit, **params: bool) -> Emit:
+    """Return a function that rounds floats; integers stay."""
+    return lambda x: construct(x, **params) if x.dtype.kind == "f" else x
 
 
-def ceil(x: Value) -> Value:
-    """Round floats up; integers stay."""
-    return lax.ceil(x) if x.dtype.kind == "f" else x
-
-
-def round_half_to_even(x: Value) -> Value:
-    """Round floats to the nearest integer, ties to even; integers stay."""
-    return lax.round(x, half_to_even=True) if x.dtype.kind == "f" else x
-
-
-def round_half_away_from_zero(x: Value) -> Value:
-    """Round floats to the nearest integer, ties away from zero; integers stay."""
-    return lax.round(x, half_to_even=False) if x.dtype.kind == "f" else x
+floor = _rounding(lax.floor)
+ceil = _rounding(lax.ceil)
+round_half_to_even = _rounding(lax.round, half_to_even=True)
+round_half_away_from_zero = _rounding(lax.round, half_to_even=False)
 
 
 def trunc(x: Value) -> Value:

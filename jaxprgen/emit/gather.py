@@ -348,11 +348,6 @@ def _last_of_each(y: Value, indices: IndexArrays) -> tuple[Value, IndexArrays]:
     return y, IndexArrays(arrays, indices.axes, kept.shape, [first])
 
 
-def put_buffered(x: Value, y: Value, index: Sequence[ArrayEntry]) -> Value:
-    """Return ``x`` after NumPy's ``x[index] += y``, where repeated indices count once."""
-    return put(x, take(x, index) + y, index, add=False)
-
-
 def block_of(
     x: Value, index: Sequence[slice | Value]
 ) -> tuple[Value, Value, int, list[ix.BasicEntry]]:

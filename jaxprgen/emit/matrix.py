@@ -217,12 +217,8 @@ def eigh_cotangent(w: Value, v: Value, gw: Value, gv: Value) -> Value:
     gaps = expand_dims(w, [1]) - expand_dims(w, [0])
     mixed = contract(gv, v, (0, 0)) / gaps
     same = _identity(v).astype(np.dtype(bool))
-    return _rotated(ew.where(same, expand_dims(gw, [1]), mixed), v)
-
-
-def _rotated(x: Value, v: Value) -> Value:
-    """Return ``v x v^T``."""
-    return dot(dot(v, x), transpose(v, (1, 0)))
+    inner = ew.where(same, expand_dims(gw, [1]), mixed)
+    return dot(dot(v, inner), transpose(v, (1, 0)))
 
 
 def generalized_eigvalsh_cotangents(w: Value, v: Value, gw: Value) -> tuple[Value, Value]:

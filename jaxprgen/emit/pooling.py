@@ -301,18 +301,12 @@ def fold(y: Value, windows: Sequence[SlidingWindow], sizes: Sequence[Size]) -> V
 
 def _fold_axis(y: Value, axis: int, w: SlidingWindow) -> Value:
     shape = y.shape
-    no_padding = [(0, 0, 0)] * len(shape)
-    y = pad(y, _at(no_padding, axis + 1, (0, w.blocks * w.stride - w.size, 0)), 0)
-    total: Value | None = None
-    for i in range(w.blocks):
-        block = slice_axis(y, axis + 1, i * w.stride, (i + 1) * w.stride)
-        spread = pad(block, _at(no_padding, axis, (i, w.blocks - 1 - i, 0)), 0)
-        total = spread if total is None else total + spread
-    assert total is not None
+
+    def padded(x: Value, axis: int, low: int, high: int) -> Value:
+        return pad(x, [(low, high, 0) if d == axis else (0, 0, 0) for d in range(len(shape))])
+
+    y = padded(y, axis + 1, 0, w.blocks * w.stride - w.size)
+    blocks = (slice_axis(y, axis + 1, i * w.stride, (i + 1) * w.stride) for i in range(w.blocks))
+    spread = (padded(block, axis, i, w.blocks - 1 - i) for i, block in enumerate(blocks))
+    total = functools.reduce(operator.add, spread)
     return reshape(total, (*shape[:axis], w.length, *shape[axis + 2 :]))
-
-
-def _at(
-    config: list[tuple[int, int, int]], axis: int, entry: tuple[int, int, int]
-) -> list[tuple[int, int, int]]:
-    return [*config[:axis], entry, *config[axis + 1 :]]

@@ -17,13 +17,14 @@ from jaxprgen.errors import ShapeMismatchError
 Reduction = Callable[[Value, Sequence[int]], Value]
 
 
-def _reduction(number: Any, boolean: Any = None, *, needs_elements: str = "") -> Reduction:
+def _require_elements(x: Value, axes: Sequence[int], what: str) -> None:
+    if any(x.shape[d] == 0 for d in axes):
+        text = f"The {what} over axes {tuple(axes)} of shape {x.shape} has no elements to choose "
+        raise ShapeMismatchError(f"{text}from.")
+
+
+def _reduction(number: Any, boolean: Any = None) -> Reduction:
     def emit(x: Value, axes: Sequence[int]) -> Value:
-        if needs_elements and any(x.shape[d] == 0 for d in axes):
-            raise ShapeMismatchError(
-                f"The {needs_elements} over axes {tuple(axes)} of shape {x.shape} has no "
-                "elements to choose from."
-            )
         if not axes:
             return x
         construct = boolean if boolean is not None and x.dtype == BOOL else number
@@ -40,9 +41,10 @@ bitwise_xor = _reduction(lax.reduce_xor)
 
 
 def _extremum(number: Any, boolean: Any, name: str) -> Reduction:
-    reduction = _reduction(number, boolean, needs_elements=name)
+    reduction = _reduction(number, boolean)
 
     def emit(x: Value, axes: Sequence[int]) -> Value:
+        _require_elements(x, axes, name)
         result = reduction(x, axes)
         if x.dtype.kind != "c":
             return result
@@ -90,12 +92,8 @@ def argmax(x: Value, axes: Sequence[int]) -> Value:
     ShapeMismatchError
         One of the axes is empty.
     """
+    _require_elements(x, axes, "position of the maximum")
     shape = x.shape
-    if any(shape[d] == 0 for d in axes):
-        raise ShapeMismatchError(
-            f"The position of the maximum over axes {tuple(axes)} of shape {shape} has no "
-            "elements to choose from."
-        )
     kept = [d for d in range(len(shape)) if d not in axes]
     rows = transpose(x, (*kept, *axes))
     flat = reshape(rows, (*(shape[d] for d in kept), math.prod(shape[d] for d in axes)))

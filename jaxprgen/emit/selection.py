@@ -20,7 +20,7 @@ from jaxprgen.emit.create import count_along
 from jaxprgen.emit.lazy import Lazy
 from jaxprgen.emit.ravel import unravel_index
 from jaxprgen.emit.reduce import cumsum
-from jaxprgen.emit.shape import expand_dims, reshape, stack
+from jaxprgen.emit.shape import expand_dims, reshape
 from jaxprgen.emit.values import INT64, Array, Dtype, Value, broadcast_to, full
 from jaxprgen.ir import current_builder
 
@@ -187,15 +187,11 @@ def position(x: Selected, axes: Sequence[int], where: Value) -> Value:
     return found
 
 
-def shape(x: Selected) -> Value:
-    """Return the sizes of all axes, as a vector."""
-    sizes = [
-        count(x.mask)
-        if d == x.axis
-        else full((), x.values.shape[x.full_axes([d])[0]], ew.canonical(INT64))
-        for d in range(x.ndim)
-    ]
-    return stack(sizes)
+def size(x: Selected, axis: int) -> Value:
+    """Return the size of an axis, as a scalar."""
+    if axis == x.axis:
+        return count(x.mask)
+    return full((), x.values.shape[x.full_axes([axis])[0]], ew.canonical(INT64))
 
 
 def filled(x: Selected, value: Array) -> Value:

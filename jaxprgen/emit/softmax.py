@@ -20,13 +20,13 @@ from jaxprgen.errors import ShapeMismatchError
 def softmax(x: Value, axes: Sequence[int]) -> Value:
     """Return `scipy.special.softmax` over axes."""
     powers = ew.exp(x - _largest(x, axes))
-    return powers / _kept(reduce.sum(powers, axes), axes)
+    return powers / expand_dims(reduce.sum(powers, axes), axes)
 
 
 def log_softmax(x: Value, axes: Sequence[int]) -> Value:
     """Return `scipy.special.log_softmax` over axes, also where the softmax underflows."""
-    shifted = x - _kept(centre(x, axes), axes)
-    total = _kept(reduce.sum(ew.exp(shifted), axes), axes)
+    shifted = x - expand_dims(centre(x, axes), axes)
+    total = expand_dims(reduce.sum(ew.exp(shifted), axes), axes)
     return shifted - ew.log(total)
 
 
@@ -42,7 +42,7 @@ def centre(x: Value, axes: Sequence[int]) -> Value:
 def softmax_vjp(cotangent: Value, y: Value, axes: Sequence[int]) -> Value:
     """Return the vector-Jacobian product of `softmax`, given its result ``y``."""
     product = cotangent * y
-    return product - _kept(reduce.sum(product, axes), axes) * y
+    return product - expand_dims(reduce.sum(product, axes), axes) * y
 
 
 # --- Losses of classifiers: one target for each row of scores -----------------------------
@@ -65,7 +65,7 @@ def softmax_loss(x: Value, targets: Value) -> tuple[Value, Value]:
     powers = ew.exp(shifted)
     total = reduce.sum(powers, [1])
     loss = ew.log(total) - ga.take(shifted, _target_index(x, targets))
-    return loss, powers / _kept(total, [1])
+    return loss, powers / expand_dims(total, [1])
 
 
 def softmax_loss_vjp(cotangent: Value, softmax: Value, targets: Value) -> Value:
@@ -113,8 +113,4 @@ def _too_few(x: Value, targets: Value) -> ShapeMismatchError:
 
 def _largest(x: Value, axes: Sequence[int]) -> Value:
     """Return the maximum to subtract so that no power overflows; derivatives ignore it."""
-    return _kept(ew.stop_gradient(reduce.max(x, axes)), axes)
-
-
-def _kept(reduced: Value, axes: Sequence[int]) -> Value:
-    return expand_dims(reduced, axes)
+    return expand_dims(ew.stop_gradient(reduce.max(x, axes)), axes)

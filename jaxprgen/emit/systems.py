@@ -16,14 +16,7 @@ import numpy as np
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
-from jaxprgen.emit.decompositions import (
-    adjoint,
-    cholesky,
-    hermitian,
-    is_number,
-    svd,
-    symmetric,
-)
+from jaxprgen.emit.decompositions import adjoint, cholesky, is_number, svd
 from jaxprgen.emit.linalg import dot
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape, squeeze, transpose
 from jaxprgen.emit.sizes import require_equal, with_size
@@ -116,16 +109,6 @@ def solve_cholesky(factor: Value, y: Value, *, lower: bool) -> Value:
         for transposed in (not lower, lower)
     )
     return solve_triangular(factor, solve_triangular(factor, y, **first), **second)
-
-
-def solve_hermitian(a: Value, y: Value, *, lower: bool) -> Value:
-    """Return `solve` for a Hermitian matrix, given one triangle."""
-    return solve(hermitian(a, lower=lower), y)
-
-
-def solve_symmetric(a: Value, y: Value, *, lower: bool) -> Value:
-    """Return `solve` for a symmetric matrix, given one triangle."""
-    return solve(symmetric(a, lower=lower), y)
 
 
 def solve_positive(a: Value, y: Value, *, lower: bool) -> Value:

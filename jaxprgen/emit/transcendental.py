@@ -45,16 +45,6 @@ log2 = _log_to_base(2)
 log10 = _log_to_base(10)
 
 
-def _i0(x: Value) -> Value:
-    """Return the modified Bessel function of the first kind of order 0."""
-    return _unscaled(x, lax.bessel_i0e)
-
-
-def _i1(x: Value) -> Value:
-    """Return the modified Bessel function of the first kind of order 1."""
-    return _unscaled(x, lax.bessel_i1e)
-
-
 def _derivative_of_i1(x: Value) -> Value:
     is_zero = ew.equal(x, 0)
     return i0(x) - ew.where(is_zero, 0.5, i1(x) / ew.where(is_zero, 1, x))
@@ -67,8 +57,8 @@ def _unscaled(x: Value, construct: Any) -> Value:
 
 
 # Derivatives of the scaled primitives cancel near 0.
-i0 = with_derivatives(_i0, lambda x: i1(x))
-i1 = with_derivatives(_i1, _derivative_of_i1)
+i0 = with_derivatives(lambda x: _unscaled(x, lax.bessel_i0e), lambda x: i1(x))
+i1 = with_derivatives(lambda x: _unscaled(x, lax.bessel_i1e), _derivative_of_i1)
 
 
 def tail(x: Value) -> Value:
@@ -96,18 +86,9 @@ _rising = with_derivatives(lambda x: _logistic(x, 1), slope_of_logistic)
 _falling = with_derivatives(lambda x: _logistic(x, -1), lambda x: -slope_of_logistic(x))
 
 
-def _softplus(x: Value) -> Value:
-    """Return ``log(1 + exp(x))`` without overflow: ``max(x, 0) + log1p(exp(-|x|))``."""
-    return ew.where(x > 0, x, 0) + ew.log1p(tail(x))
-
-
-def _log_logistic(x: Value) -> Value:
-    """Return ``log(1 / (1 + exp(-x)))`` without underflow: ``-softplus(-x)``."""
-    return ew.where(x > 0, 0, x) - ew.log1p(tail(x))
-
-
-softplus = with_derivatives(_softplus, lambda x: _rising(x))
-log_logistic = with_derivatives(_log_logistic, lambda x: _falling(x))
+# log(1 + exp(x)) without overflow, and log(1 / (1 + exp(-x))) without underflow.
+softplus = with_derivatives(lambda x: ew.where(x > 0, x, 0) + ew.log1p(tail(x)), _rising)
+log_logistic = with_derivatives(lambda x: ew.where(x > 0, 0, x) - ew.log1p(tail(x)), _falling)
 
 
 def _below_one(x: Value) -> tuple[Value, Value, Value]:

@@ -15,6 +15,8 @@ from jaxprgen.emit.control import scan
 from jaxprgen.emit.shape import concatenate, expand_dims, slice_axis
 from jaxprgen.emit.values import INT32, Value, full, where
 
+Stepped = tuple[list[Value], list[Value], None]
+
 
 def factorize(dl: Value, d: Value, du: Value) -> tuple[Value, Value, Value, Value, Value]:
     """Return ``dl``, ``d``, ``du``, ``du2`` and ``pivots`` of a matrix of ``n`` rows.
@@ -29,9 +31,7 @@ def factorize(dl: Value, d: Value, du: Value) -> tuple[Value, Value, Value, Valu
     if n < 2:
         return dl, d, du, full((0,), 0, d.dtype), numbers
 
-    def step(
-        d: Value, u: Value, low: Value, next_d: Value, next_u: Value
-    ) -> tuple[list[Value], list[Value], None]:
+    def step(d: Value, u: Value, low: Value, next_d: Value, next_u: Value) -> Stepped:
         stays = abs(d) >= abs(low)
         is_zero = ew.equal(d, 0) & stays
         upper, lower = where(stays, d, low), where(stays, low, d)
@@ -68,9 +68,7 @@ def solve(
 def _forward_swaps(dl: Value, stays: Value, y: Value) -> Value:
     """Return ``y`` after the row operations of the decomposition."""
 
-    def step(
-        row: Value, factor: Value, stays: Value, below: Value
-    ) -> tuple[list[Value], list[Value], None]:
+    def step(row: Value, factor: Value, stays: Value, below: Value) -> Stepped:
         kept, moved = where(stays, row, below), where(stays, below, row)
         return [moved - factor * kept], [kept], None
 
@@ -81,9 +79,7 @@ def _forward_swaps(dl: Value, stays: Value, y: Value) -> Value:
 def _backward_swaps(dl: Value, stays: Value, y: Value) -> Value:
     """Return ``y`` after the transposed row operations, in reverse order."""
 
-    def step(
-        below: Value, factor: Value, stays: Value, row: Value
-    ) -> tuple[list[Value], list[Value], None]:
+    def step(below: Value, factor: Value, stays: Value, row: Value) -> Stepped:
         changed = row - factor * below
         return [where(stays, changed, below)], [where(stays, below, changed)], None
 
@@ -99,9 +95,7 @@ def _lower(d: Value, e: Value, e2: Value, y: Value) -> Value:
     first = concatenate([zero, e], 0)
     second = concatenate([zero, zero, e2], 0) if n > 1 else zero
 
-    def step(
-        one: Value, two: Value, d: Value, e: Value, e2: Value, y: Value
-    ) -> tuple[list[Value], list[Value], None]:
+    def step(one: Value, two: Value, d: Value, e: Value, e2: Value, y: Value) -> Stepped:
         x = (y - e * one - e2 * two) / d
         return [x, one], [x], None
 
@@ -110,9 +104,7 @@ def _lower(d: Value, e: Value, e2: Value, y: Value) -> Value:
 
 
 def _steps(
-    step: Callable[..., tuple[list[Value], list[Value], None]],
-    carries: Sequence[Value],
-    arrays: Sequence[Value],
+    step: Callable[..., Stepped], carries: Sequence[Value], arrays: Sequence[Value]
 ) -> tuple[list[Value], list[Value]]:
     count = arrays[0].shape[0]
     if count == 0:

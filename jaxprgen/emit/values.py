@@ -398,23 +398,18 @@ def _binary(number: Construct, x: ValueLike, y: ValueLike, boolean: Emit | None 
     return boolean(x, y) if boolean and x.dtype == BOOL else elementwise(number, x, y)
 
 
-def _both(x: Value, y: Value) -> Value:
-    """Return "and" of booleans; where one is known everywhere or nowhere, without an equation."""
-    return _combined(lax.bitwise_and, x, y, neutral=True)
-
-
-def _either(x: Value, y: Value) -> Value:
-    """Return "or" of booleans; where one is known everywhere or nowhere, without an equation."""
-    return _combined(lax.bitwise_or, x, y, neutral=False)
-
-
-def _combined(construct: Construct, x: Value, y: Value, *, neutral: bool) -> Value:
+def _combined(construct: Construct, neutral: bool, x: Value, y: Value) -> Value:
+    """Combine booleans; where one is known everywhere or nowhere, without an equation."""
     for known, other in ((x, y), (y, x)):
         found = decided(known)
         if found is not None:
             chosen = other if found is neutral else Value(np.asarray(found))
             return broadcast_to(chosen, common_shape(x, y))
     return elementwise(construct, x, y)
+
+
+_both = functools.partial(_combined, lax.bitwise_and, True)
+_either = functools.partial(_combined, lax.bitwise_or, False)
 
 
 def _multiply(x: ValueLike, y: ValueLike) -> Value:

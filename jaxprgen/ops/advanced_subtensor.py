@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from jaxprgen._jax import Size
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import fixed_size
 from jaxprgen.emit import gather as ga
@@ -186,8 +185,8 @@ def _write(ctx: RuleContext, x: Value, y: Value, index: Sequence[Any], add: bool
                 _require_count(ctx, mask, position, count)
             return ga.put_where(x, y, _with_slices(ctx, index, first=2), add=add)
     entries = _entries(ctx, x, index, first=2)
-    if add and getattr(ctx.op, "ignore_duplicates", False):
-        return ga.put_buffered(x, y, entries)
+    if add and getattr(ctx.op, "ignore_duplicates", False):  # As NumPy's ``x[index] += y``.
+        y, add = ga.take(x, entries) + y, False
     return ga.put(x, y, entries, add=add)
 
 
@@ -201,14 +200,16 @@ def _entries(ctx: RuleContext, x: Value, index: Sequence[Any], first: int) -> li
     shape, bounds = x.shape, _upper_bounds(ctx, entries, first)
     entries = _with_slices(ctx, entries, first)
     by_axis = ga.entries_by_axis(shape, entries)
-    unsure = [(d, e) for d, e in by_axis if not _is_below(bounds.get(id(e)), shape[d])]
-    check_bounds(ctx, shape, unsure)
+    check_bounds(
+        ctx,
+        shape,
+        (
+            (d, e)
+            for d, e in by_axis
+            if id(e) not in bounds or not is_at_most([bounds[id(e)] - shape[d]], 0)
+        ),
+    )
     return entries
-
-
-def _is_below(bound: Size | None, size: Size) -> bool:
-    """Return whether positions below a bound, if there is one, are known to be in an axis."""
-    return bound is not None and is_at_most([bound - size], 0)
 
 
 def _upper_bounds(ctx: RuleContext, entries: Sequence[ga.ArrayEntry], first: int) -> dict[int, int]:

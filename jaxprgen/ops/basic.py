@@ -14,7 +14,7 @@ from jaxprgen.emit.deferred import CountedRange, Cut, Uninitialized, progression
 from jaxprgen.emit.lazy import Lazy, forced
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.sizes import as_size, is_symbolic, require_at_least
-from jaxprgen.emit.values import Array, Dtype, Shape, Value, broadcast_to, full
+from jaxprgen.emit.values import Array, Shape, Value, broadcast_to, full
 from jaxprgen.errors import InvalidGraphError, ShapeMismatchError, StaticShapeError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
@@ -77,7 +77,8 @@ def lower_arange(ctx: RuleContext, start: Value, stop: Value, step: Value) -> An
     if by == 0:
         raise ShapeMismatchError("The step of arange must not be zero.")
     length = create.arange_length(first, last, by)
-    values = [full((), v, x) for v, x in zip((first, last, by), _dtypes(ctx), strict=True)]
+    dtypes = (np.dtype(v.type.dtype) for v in ctx.node.inputs)
+    values = [full((), v, dtype) for v, dtype in zip((first, last, by), dtypes, strict=True)]
     if folded := ctx.fold(values, (length,)):
         return folded
     # NumPy rounds the first two elements to the dtype, and extrapolates from them.
@@ -109,10 +110,6 @@ def _counted_range(
         return create.arange(start.astype(ctx.dtype), full((), by, ctx.dtype), most, ctx.dtype)
     located = ctx.located(error)
     return progression(start, stop, by, ctx.dtype, lambda: located, most)
-
-
-def _dtypes(ctx: RuleContext) -> list[Dtype]:
-    return [np.dtype(v.type.dtype) for v in ctx.node.inputs]
 
 
 @lowers("tensor.Eye", folds=False)

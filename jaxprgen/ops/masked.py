@@ -16,13 +16,13 @@ from jaxprgen.emit import reduce
 from jaxprgen.emit import selection as sel
 from jaxprgen.emit import shape as sh
 from jaxprgen.emit.selection import Selected
-from jaxprgen.emit.values import BOOL, INT64, Value, full
+from jaxprgen.emit.values import Value
 from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.lowering.context import RuleContext
-from jaxprgen.lowering.names import entry_of, is_a
+from jaxprgen.lowering.names import is_a
 from jaxprgen.lowering.registry import lowers
 from jaxprgen.ops.elemwise import lower_elemwise
-from jaxprgen.ops.math import axes_of, reduce_by
+from jaxprgen.ops.math import axes_of, reduce_by, reduction_of
 
 
 @lowers("tensor.Elemwise", lazy=Selected)
@@ -53,33 +53,18 @@ def lower_dimshuffle_of_selected(ctx: RuleContext, x: Selected) -> Selected:
 @lowers("tensor.Shape", lazy=Selected)
 def lower_shape_of_selected(ctx: RuleContext, x: Selected) -> Value:
     """Return the sizes, one of which is the mask's number of true elements."""
-    return sel.shape(x)
+    return sh.stack([sel.size(x, d) for d in range(x.ndim)])
 
 
 @lowers("tensor.Shape_i", lazy=Selected)
 def lower_shape_i_of_selected(ctx: RuleContext, x: Selected) -> Value:
     """Return one size, which may be the mask's number of true elements."""
-    if ctx.op.i == x.axis:
-        return sel.count(x.mask)
-    return full((), x.values.shape[x.full_axes([ctx.op.i])[0]], INT64)
+    return sel.size(x, ctx.op.i)
 
 
 # --- Reductions ---------------------------------------------------------------------------
 
 
-_NEUTRAL: dict[str, Any] = {
-    "scalar.Add": lambda dtype: 0,
-    "scalar.Mul": lambda dtype: 1,
-    "tensor.MulWithoutZeros": lambda dtype: 0,
-    "scalar.Maximum": reduce.lowest,
-    "scalar.Minimum": reduce.highest,
-    "scalar.ScalarMaximum": reduce.lowest,
-    "scalar.ScalarMinimum": reduce.highest,
-    "scalar.AND": lambda dtype: True if dtype == BOOL else np.array(-1).astype(dtype),
-    "scalar.OR": lambda dtype: 0,
-    "scalar.XOR": lambda dtype: 0,
-}
-"""The neutral element of each reduction, as a function of the dtype."""
 _EXTREMES = ("scalar.ScalarMaximum", "scalar.Maximum", "scalar.ScalarMinimum", "scalar.Minimum")
 
 
@@ -96,8 +81,9 @@ def lower_reduction_of_selected(ctx: RuleContext, x: Selected) -> Value | Select
         if dtype.kind == "c":
             raise x.refuse()
         _require_some(ctx, x)
-    neutral: Any = entry_of(_NEUTRAL, type(ctx.op.scalar_op))
-    return reduce_by(ctx, sel.filled(x, neutral(dtype)), full)
+    _, neutral = reduction_of(ctx.op)
+    number: Any = neutral(dtype) if callable(neutral) else neutral
+    return reduce_by(ctx, sel.filled(x, number), full)
 
 
 @lowers("tensor.Mean", lazy=Selected)

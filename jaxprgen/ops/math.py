@@ -49,21 +49,28 @@ def lower_convolve(ctx: RuleContext, x: Value, y: Value) -> Value:
 # --- Reductions ---------------------------------------------------------------------------
 
 
-_SELECTING: dict[str, reduce.Reduction] = {
-    # The result is an element or made of the elements' bits, so no accumulator can matter.
-    "scalar.Maximum": reduce.max,
-    "scalar.Minimum": reduce.min,
-    "scalar.ScalarMaximum": reduce.max,
-    "scalar.ScalarMinimum": reduce.min,
-    "scalar.AND": reduce.bitwise_and,
-    "scalar.OR": reduce.bitwise_or,
-    "scalar.XOR": reduce.bitwise_xor,
+_REDUCTIONS: dict[str, tuple[reduce.Reduction, Any]] = {
+    "scalar.Add": (reduce.sum, 0),
+    "scalar.Mul": (reduce.prod, 1),
+    "tensor.MulWithoutZeros": (reduce.prod_without_zeros, 0),
+    "scalar.Maximum": (reduce.max, reduce.lowest),
+    "scalar.Minimum": (reduce.min, reduce.highest),
+    "scalar.ScalarMaximum": (reduce.max, reduce.lowest),
+    "scalar.ScalarMinimum": (reduce.min, reduce.highest),
+    "scalar.AND": (reduce.bitwise_and, lambda dtype: np.array(-1).astype(dtype)),
+    "scalar.OR": (reduce.bitwise_or, 0),
+    "scalar.XOR": (reduce.bitwise_xor, 0),
 }
-_ACCUMULATING: dict[str, reduce.Reduction] = {
-    "scalar.Add": reduce.sum,
-    "scalar.Mul": reduce.prod,
-    "tensor.MulWithoutZeros": reduce.prod_without_zeros,
-}
+"""Reductions by the scalar Op, with their neutral elements, which may be functions of the dtype."""
+_ACCUMULATING = ("scalar.Add", "scalar.Mul", "tensor.MulWithoutZeros")
+"""The results of others are elements, or made of their bits, so no accumulator can matter."""
+
+
+def reduction_of(op: Any) -> tuple[reduce.Reduction, Any]:
+    """Return an Op's reduction and its neutral element."""
+    found = entry_of(_REDUCTIONS, type(op.scalar_op))
+    assert found is not None  # `_supports` made sure.
+    return found
 
 
 def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
@@ -81,18 +88,14 @@ def lower_reduction(ctx: RuleContext, x: Value) -> Value:
 
 def reduce_by(ctx: RuleContext, x: Value, axes: Sequence[int]) -> Value:
     """Return the Op's reduction over these axes."""
-    op, kind = ctx.op, type(ctx.op.scalar_op)
-    select = entry_of(_SELECTING, kind)
-    if select is not None:
-        return select(x, axes).astype(ctx.dtype)
-    accumulator = ew.canonical(op.acc_dtype or op.dtype or ctx.dtype)
-    accumulate = entry_of(_ACCUMULATING, kind)
-    assert accumulate is not None  # `_supports` made sure.
-    return accumulate(x.astype(accumulator), axes).astype(ctx.dtype)
+    op = ctx.op
+    if is_a(op.scalar_op, *_ACCUMULATING):
+        x = x.astype(ew.canonical(op.acc_dtype or op.dtype or ctx.dtype))
+    return reduction_of(op)[0](x, axes).astype(ctx.dtype)
 
 
 def _supports(op: Any) -> bool:
-    return is_a(op, "tensor.Mean") or is_a(op.scalar_op, *_SELECTING, *_ACCUMULATING)
+    return is_a(op, "tensor.Mean") or is_a(op.scalar_op, *_REDUCTIONS)
 
 
 lower_reduction.supports = _supports  # type: ignore[attr-defined]

@@ -62,18 +62,8 @@ def lower_solve_triangular(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
     return declared(ctx, x)
 
 
-_SOLVERS = {
-    "gen": lambda a, y, lower: systems.solve(a, y),
-    "sym": systems.solve_symmetric,
-    "her": systems.solve_hermitian,
-    "pos": systems.solve_positive,
-    **dict.fromkeys(("tridiagonal", "banded"), lambda a, y, lower: systems.solve(a, y)),
-}
-_WHOLE = {
-    **dict.fromkeys(("gen", "tridiagonal", "banded"), lambda a, lower: a),
-    "sym": decompositions.symmetric,
-    "her": decompositions.hermitian,
-}
+_WHOLE = {"sym": decompositions.symmetric, "her": decompositions.hermitian}
+"""What fills the other triangle of a matrix."""
 
 
 @lowers("tensor.Solve")
@@ -87,9 +77,12 @@ def lower_solve(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
     if a.shape == (1, 1) and len(shape) == 1 and shape != (0,):
         y = reshape(y, (1, -1))
     a, y = inexact(a, y)
-    solution = _SOLVERS[kind](a, y, lower=lower)
-    if kind != "pos":
-        require_regular(ctx, lambda: matrix.is_regular(_WHOLE[kind](a, lower=lower)))
+    if kind == "pos":
+        solution = systems.solve_positive(a, y, lower=lower)
+    else:
+        whole = _WHOLE[kind](a, lower=lower) if kind in _WHOLE else a
+        solution = systems.solve(whole, y)
+        require_regular(ctx, lambda: matrix.is_regular(whole))
     return declared(ctx, reshape(solution, shape))
 
 

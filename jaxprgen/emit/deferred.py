@@ -38,66 +38,35 @@ class Deferred(Lazy):
 
 @dataclass(frozen=True, eq=False)
 class Uninitialized(Deferred):
-    """Memory without values, as of `numpy.empty`.
+    """Memory without values, as of `numpy.empty`, or of which only the first rows are set.
 
     Attributes
     ----------
-    sizes
+    shape
         The shape, with None for a size that is not known.
-    kind
+    dtype
         The dtype.
     fill
         Returns an array to stand for the memory.
+    rows
+        The first rows, if they are set.
     """
 
-    sizes: tuple[Size | None, ...]
-    kind: Dtype
+    shape: tuple[Size | None, ...]
+    dtype: Dtype
     fill: Callable[[], Value]
-
-    @property
-    def shape(self) -> tuple[Size | None, ...]:
-        """Return the sizes, with None for one that is not known."""
-        return self.sizes
-
-    @property
-    def dtype(self) -> Dtype:
-        """Return the dtype."""
-        return self.kind
+    rows: Value | None = None
 
     def make(self) -> Value:
         """Emit an array to stand for the memory."""
-        return self.fill()
+        memory = self.fill()
+        if self.rows is None:
+            return memory
+        return ix.put(memory, self.rows, [slice(0, self.rows.shape[0])], add=False)
 
     def static_shape(self) -> Shape:
         """Return the sizes."""
         return self.fill().shape
-
-
-@dataclass(frozen=True, eq=False)
-class PartlyInitialized(Deferred):
-    """Memory of which only the first rows are set; the values of the rest do not matter."""
-
-    rows: Value
-    rest: Uninitialized
-
-    @property
-    def shape(self) -> tuple[Size | None, ...]:
-        """Return the sizes, with None for one that is not known."""
-        return (self.rest.sizes[0], *self.rows.shape[1:])
-
-    @property
-    def dtype(self) -> Dtype:
-        """Return the dtype."""
-        return self.rest.dtype
-
-    def make(self) -> Value:
-        """Emit the array."""
-        first = slice(0, self.rows.shape[0])
-        return ix.put(self.rest.fill(), self.rows, [first], add=False)
-
-    def static_shape(self) -> Shape:
-        """Return the sizes."""
-        return self.rest.static_shape()
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,20 +91,13 @@ class CountedRange(Deferred):
     refuse: Callable[[], Exception]
     bound: int | None = None
 
-    @property
-    def shape(self) -> tuple[Size | None, ...]:
-        """Return the shape, whose one size is not known."""
-        return (None,)
+    shape = (None,)
+    row = ()
 
     @property
     def dtype(self) -> Dtype:
         """Return the dtype."""
         return self.first.dtype
-
-    @property
-    def row(self) -> Shape:
-        """Return the shape of one row."""
-        return ()
 
     def rows(self) -> Value:
         """Return the length, as a scalar."""
@@ -236,7 +198,7 @@ class LoopRows(Deferred):
     """
 
     row: Shape
-    kind: Dtype
+    dtype: Dtype
     ends: Mapping[int, Value]
     pieces: Sequence[Value] | None
     count: Value | None
@@ -247,11 +209,6 @@ class LoopRows(Deferred):
     start: int = 0
     stop: int = 0
     backwards: bool = False
-
-    @property
-    def dtype(self) -> Dtype:
-        """Return the dtype."""
-        return self.kind
 
     @property
     def length(self) -> Size | None:

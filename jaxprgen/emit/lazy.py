@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jaxprgen._jax import Size
-from jaxprgen.emit.values import Dtype, Shape, Value
+from jaxprgen.emit.values import Shape, Value
 
 
 class Lazy:
@@ -20,21 +19,17 @@ class Lazy:
 
     Attributes
     ----------
+    dtype
+        The dtype: a field, or a property.
+    shape
+        The sizes, a tuple with None for a size that only the running program knows.
     refuse
         Returns the error for a graph that needs a size that only the running program knows.
     """
 
+    dtype: Any
+    shape: Any
     refuse: Callable[[], Exception]
-
-    @property
-    def dtype(self) -> Dtype:
-        """Return the dtype."""
-        raise NotImplementedError
-
-    @property
-    def shape(self) -> tuple[Size | None, ...]:
-        """Return the sizes, with None for a size that only the running program knows."""
-        raise NotImplementedError
 
     def static_shape(self) -> Shape:
         """Return the sizes.

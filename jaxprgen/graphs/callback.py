@@ -122,8 +122,8 @@ def _inferred_shapes(ctx: RuleContext, xs: Sequence[Any]) -> list[tuple[int, ...
     if any(sizes is None for sizes in inferred):
         return None
     sizes = [[as_tensor_variable(size) for size in sizes] for sizes in inferred]
-    values = _Values(ctx, xs)
-    return [tuple(int(values.of(size)) for size in each) for each in sizes]
+    found = iter(_values_of(ctx, xs, [size for each in sizes for size in each]))
+    return [tuple(int(next(found)) for _ in each) for each in sizes]
 
 
 @functools.cache
@@ -133,32 +133,27 @@ def _before_node(library: str) -> tuple[None, ...]:
     return (None,) * (len(inspect.signature(own).parameters) - len(("self", "node", "shapes")))
 
 
-class _Values:
-    """Values of expressions of a node's inputs, of some of which only the shape is known."""
+def _values_of(ctx: RuleContext, xs: Sequence[Any], wanted: Sequence[Variable]) -> list[Any]:
+    """Return values of expressions of a node's inputs, of some of which only the shape is known.
 
-    def __init__(self, ctx: RuleContext, xs: Sequence[Any]) -> None:
-        self._ctx = ctx
-        self._places = {v: i for i, v in enumerate(ctx.node.inputs)}
-        self._xs = xs
-        self._found: dict[Variable, Any] = {}
+    Inputs that determine a value become static.
+    """
+    places = {v: i for i, v in enumerate(ctx.node.inputs)}
+    found: dict[Variable, Any] = {}
 
-    def of(self, variable: Variable) -> Any:
-        """Return the value of a variable, which makes inputs that determine it static."""
-        for node in toposort([variable], set(self._places)):
-            if node.outputs[0] not in self._found:
-                shape_only = is_a(node.op, "tensor.Shape", "tensor.Shape_i")
-                inputs = [self._leaf(v, shape_only) for v in node.inputs]
-                found = library_for(node.op).evaluate(node, inputs)
-                self._found.update(zip(node.outputs, found, strict=True))
-        return self._leaf(variable, False)
-
-    def _leaf(self, variable: Variable, shape_only: bool) -> Any:
-        if variable in self._found:
-            return self._found[variable]
-        place = self._places.get(variable)
-        if place is None:
+    def value(variable: Variable, shape_only: bool = False) -> Any:
+        if variable in found:
+            return found[variable]
+        if variable not in places:
             return variable.data  # type: ignore[attr-defined]
-        return static_or_ones(self._xs[place]) if shape_only else self._ctx.static(place)
+        place = places[variable]
+        return static_or_ones(xs[place]) if shape_only else ctx.static(place)
+
+    for node in toposort(wanted, set(places)):
+        shape_only = is_a(node.op, "tensor.Shape", "tensor.Shape_i")
+        inputs = [value(v, shape_only) for v in node.inputs]
+        found.update(zip(node.outputs, library_for(node.op).evaluate(node, inputs), strict=True))
+    return [value(v) for v in wanted]
 
 
 def _tried_shapes(node: Apply, xs: Sequence[Any]) -> list[tuple[int, ...]]:

@@ -127,9 +127,9 @@ def require_not_updated_twice(new: Iterable[Variable], updated: Iterable[Variabl
     That of a generator takes precedence, as in Aesara: aeppl's Markov chains return it.
     """
     for variable in set(new).intersection(updated):
-        if is_a(variable.type, "tensor.RandomType"):
-            continue
-        raise InvalidGraphError(
-            f"{name_of(variable)} is updated twice: by the function, and inside of an OpFromGraph."
-            "\nLeave out one of the two."
-        )
+        if not is_a(variable.type, "tensor.RandomType"):
+            name = name_of(variable)
+            raise InvalidGraphError(
+                f"{name} is updated twice: by the function, and inside of an OpFromGraph.\n"
+                "Leave out one of the two."
+            )

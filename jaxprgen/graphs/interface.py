@@ -97,12 +97,8 @@ def with_key(inputs: Sequence[Variable], nodes: Sequence[Apply]) -> Sequence[Var
     """
     arrays = [v for v in inputs if not is_a(v.type, "tensor.RandomType")]
     given = set(inputs)
-    draws = any(
-        (v.owner is None or v in given) and is_a(v.type, "tensor.RandomType")
-        for node in nodes
-        for v in node.inputs
-    )
-    if not draws:
+    leaves = (v for node in nodes for v in node.inputs if v.owner is None or v in given)
+    if not any(is_a(v.type, "tensor.RandomType") for v in leaves):
         return arrays
     types = module_of(nodes[0].op, "tensor.random.type")
     return [types.random_generator_type("key"), *arrays]

@@ -110,34 +110,21 @@ def unsupported_error(
         refusal = refusal_of(node.op)
         rows += [f"    why: {refusal.why}\n    instead: {refusal.instead}"] if refusal else []
     nodes = [node for node, _ in found]
+    ways = (
+        "a JAX function with @jaxprgen.implements(OpClass), a rule with @jaxprgen.lowers(OpClass)"
+    )
+    if any(is_a(node.op, "tensor.RandomVariable") for node in nodes):
+        ways += ", or, for a RandomVariable, a function of jax.random with "
+        ways += "@jaxprgen.samples(OpClass)"
+    if callbacks:
+        ways += "; these cannot be called back: they have no Python implementation, or take or "
+        ways += "return something that is not an array"
+    elif any(map(can_be_called_back, nodes)):
+        ways += ', or run its Python implementation on the host: pass fallback="callback" to this '
+        ways += 'function, or to the linker of mode "JAXPR"'
     return UnsupportedOpError(
         f"{len(nodes)} node(s) of this graph have no rule:\n"
         + "\n".join(rows)
-        + "\nRegister a JAX function with @jaxprgen.implements(OpClass), a rule with "
-        "@jaxprgen.lowers(OpClass)"
-        + _samples_text(nodes)
-        + _callbacks_text(nodes, callbacks)
-        + "\njaxprgen.check lists other remedies, and the part of the graph that compiles."
+        + f"\nRegister {ways}.\njaxprgen.check lists other remedies, and the part of the graph "
+        "that compiles."
     )
-
-
-def _samples_text(unsupported: Sequence[Apply]) -> str:
-    if any(is_a(node.op, "tensor.RandomVariable") for node in unsupported):
-        return (
-            ", or, for a RandomVariable, a function of jax.random with @jaxprgen.samples(OpClass)"
-        )
-    return ""
-
-
-def _callbacks_text(unsupported: Sequence[Apply], callbacks: bool) -> str:
-    if callbacks:
-        return (
-            "; these cannot be called back: they have no Python implementation, or take or return "
-            "something that is not an array."
-        )
-    if any(map(can_be_called_back, unsupported)):
-        return (
-            ', or run its Python implementation on the host: pass fallback="callback" to this '
-            'function, or to the linker of mode "JAXPR".'
-        )
-    return "."

@@ -216,13 +216,9 @@ def name_of(variable: Variable, longest: int | None = LONGEST) -> str:
 
 
 def _is_small_constant(variable: Variable) -> TypeGuard[Any]:
-    if (
-        not is_a(variable, "graph.Constant")
-        or variable.name
-        or _jax.is_on_several_devices(variable.data)
-    ):
+    if not is_a(variable, "graph.Constant") or variable.name:
         return False
-    return np.size(variable.data) <= SMALL
+    return not _jax.is_on_several_devices(variable.data) and np.size(variable.data) <= SMALL
 
 
 def describe_op(node: Apply) -> str:
@@ -286,10 +282,12 @@ def line_of(variable: Variable) -> Frame | None:
 def origin(node: Apply) -> str:
     """Return the file, line and text where the user built a node."""
     frame = frame_of(*node.outputs) or _in_aesara(*node.outputs)
-    if frame is None:
-        limit = f"{library_of(node.op)}.config.traceback__limit"
-        return f"built at a line that was not recorded (see {limit})"
-    return frame.built
+    library = library_of(node.op)
+    return (
+        frame.built
+        if frame
+        else f"built at a line that was not recorded (see {library}.config.traceback__limit)"
+    )
 
 
 def _in_aesara(*variables: Variable) -> Frame | None:
@@ -320,11 +318,7 @@ def is_sparse(variable: Variable) -> bool:
 _ARRAYS = {"tensor.DenseTensorType", "scalar.ScalarType", "xtensor.XTensorType"}
 
 
-_MAY_BE_NONE: dict[str, tuple[int, ...]] = {
-    "tensor.Default": (0, 1),
-    "tensor.Eye": (1,),
-    "tensor.Tri": (1,),
-}
+_MAY_BE_NONE = {"tensor.Default": (0, 1), "tensor.Eye": (1,), "tensor.Tri": (1,)}
 """The positions of inputs that Ops declare as tensors and that may be None."""
 
 

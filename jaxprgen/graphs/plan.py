@@ -103,6 +103,7 @@ def plan_of(
         sizes = {matrices.replaced.get(v, v): n for v, n in (sizes or {}).items()}
     drawn = _own_generators(inputs, nodes) if states else []
     arrays, inputs = inputs, [*inputs, *drawn] if states else with_key(inputs, nodes)
+    has_key = not states and len(inputs) > len(arrays)
     known = {**(fixed or {}), **placed_constants(found)}
     plan = _planner(callbacks, known)(inputs, outputs, nodes)
     for variable in outputs:
@@ -112,9 +113,7 @@ def plan_of(
         plan,
         sizes=sizes_by_place(plan, sizes or {}),
         carried=carried or {},
-        arguments=_moved(matrices.arguments, not states and len(inputs) > len(arrays))
-        if matrices
-        else {},
+        arguments={i + has_key: x for i, x in matrices.arguments.items()} if matrices else {},
         results=matrices.results if matrices else {},
         keys=len(drawn),
         shardings={p: found[v] for p, v in enumerate(plan.variables) if v in found},
@@ -127,11 +126,6 @@ def _own_generators(inputs: Sequence[Variable], nodes: Sequence[Apply]) -> list[
     read = dict.fromkeys(v for node in nodes for v in node.inputs if v.owner is None)
     given = {*inputs}
     return [v for v in read if is_a(v.type, "tensor.RandomType") and v not in given]
-
-
-def _moved(formats: Mapping[int, str], has_key: bool) -> dict[int, str]:
-    """Return the formats of arguments by their positions after a key, if there is one."""
-    return {i + has_key: format for i, format in formats.items()}
 
 
 def _plan_again(
@@ -195,14 +189,11 @@ def _unfolded(
     ]
     if of_branches:
         steps = [step._replace(may_fail=step.node in of_branches) for step in steps]
+    places = tuple(range(len(arguments)))
+    variables, shared = tuple(numbering.variables), tuple(numbering.shared)
     return Plan(
         library_for(outputs[0]),
-        tuple(numbering.variables),
-        source_infos,
-        arguments,
-        tuple(range(len(arguments))),
-        output_places,
-        tuple(numbering.shared),
+        *(variables, source_infos, arguments, places, output_places, shared),
         numbering.values,
         tuple(steps),
         inner=inner,
@@ -346,13 +337,13 @@ def _instead(variable: Variable) -> str:
     """Return the line that made a variable which is not an array, and what to do about a list."""
     frame = None if is_a(variable, "graph.Constant") else frame_of(variable)
     remedy = ""
-    if is_typed_list(variable):
+    if is_typed_list(variable) and variable.owner is not None:
+        remedy = "\nReturn its arrays one by one."
+    elif is_typed_list(variable):
         remedy = (
             f"\nTake its arrays as inputs, and let {library_of(variable)}.typed_list.make_list "
-            'make the list; or compile in mode "JAXPR", which takes lists.'
-            if variable.owner is None
-            else "\nReturn its arrays one by one."
         )
+        remedy += 'make the list; or compile in mode "JAXPR", which takes lists.'
     return remedy + (f"\n  {frame.built}" if frame else "")
 
 

@@ -42,14 +42,10 @@ def shardings_of(
     """
     if not given:
         return {}
-    leaves = (v for node in nodes for v in node.inputs)
-    held = [
-        v
-        for v in (*inputs, *leaves, *outputs)
-        if is_a(v, "compile.SharedVariable", "graph.Constant")
-    ]
     roles = dict.fromkeys(outputs, "output") | dict.fromkeys(inputs, "input")
-    roles |= {v: "constant" if is_a(v, "graph.Constant") else "shared variable" for v in held}
+    for v in (*inputs, *(v for node in nodes for v in node.inputs), *outputs):
+        if is_a(v, "compile.SharedVariable", "graph.Constant"):
+            roles[v] = "constant" if is_a(v, "graph.Constant") else "shared variable"
     shardings = (x.mesh for x in given.values() if isinstance(x, NamedSharding))
     mesh = _jax.ambient_mesh() or next(shardings, None)
     found: dict[Variable, NamedSharding] = {}

@@ -84,23 +84,18 @@ def opened(
 def _types(variable: Any) -> list[Any]:
     """Return the types of the four arrays of a matrix."""
     make = module_of(variable, "tensor.type").TensorType
-    declared = variable.type
-    shape = tuple(declared.shape)
-    return [
-        make(declared.dtype, (None,)),
-        make("int32", (None,)),
-        make("int32", (None,)),
-        make("bool", (*shape, 0)),
-    ]
+    dtypes = variable.type.dtype, "int32", "int32"
+    return [*(make(d, (None,)) for d in dtypes), make("bool", (*variable.type.shape, 0))]
 
 
-def _names(variable: Variable) -> list[str | None]:
-    return [variable.name and f"{variable.name}.{part}" for part in PARTS]
+def _named_types(variable: Variable) -> list[tuple[Any, str | None]]:
+    """Return the types of the four arrays of a matrix, and their names."""
+    names = (variable.name and f"{variable.name}.{part}" for part in PARTS)
+    return list(zip(_types(variable), names, strict=True))
 
 
 def _parts(variable: Variable) -> list[Variable]:
-    found = zip(_types(variable), _names(variable), strict=True)
-    return [kind(name) for kind, name in found]
+    return [kind(name) for kind, name in _named_types(variable)]
 
 
 def _matrix(variable: Any, parts: Sequence[Any]) -> Any:
@@ -145,7 +140,7 @@ def _shared_parts(variable: Any) -> list[Any]:
     kind = module_of(variable, "tensor.sharedvar").TensorSharedVariable
     container = module_of(variable, "link.basic").Container
     found: list[Any] = []
-    for i, (declared, name) in enumerate(zip(_types(variable), _names(variable), strict=True)):
+    for i, (declared, name) in enumerate(_named_types(variable)):
         part = kind(declared, None, None, name=name, container=_Placeholder())
         part.container = container(part, _Part(variable.container.storage, i))
         found.append(part)

@@ -77,11 +77,9 @@ def stateful_graph(
     while True:
         whole = substitute([*results, *new.values()], replaced)
         leaves = _shared_leaves(whole, known)
-        missing = [
-            v
-            for v in leaves
-            if v.default_update is not None and v not in new and not _is_kept(v, no_default_updates)
-        ]
+        kept = no_default_updates
+        kept = {*(leaves if kept is True else kept or ())} | new.keys()
+        missing = [v for v in leaves if v.default_update is not None and v not in kept]
         if not missing:
             break
         new |= _updates([(v, v.default_update) for v in missing])
@@ -106,12 +104,6 @@ def stateful_graph(
         dict(zip(new, whole[len(results) :], strict=True)),
         {v: PortableSharding.of(sharding) for v, sharding in found.items()},
     )
-
-
-def _is_kept(variable: Any, no_default_updates: bool | Sequence[Any]) -> bool:
-    if isinstance(no_default_updates, bool):
-        return no_default_updates
-    return variable in no_default_updates
 
 
 def _pairs(given: Pairs | None) -> list[tuple[Any, Any]]:

@@ -73,9 +73,8 @@ class Tables:
         found = list(self._leaves)
         for op, inputs, outputs in self._rows:
             made = [_on_line(kind.make_variable(name), line) for kind, name, line in outputs]
-            module_of(self._ops[op], "graph.basic").Apply(
-                self._ops[op], [found[i] for i in inputs], made
-            )
+            apply = module_of(self._ops[op], "graph.basic").Apply
+            apply(self._ops[op], [found[i] for i in inputs], made)
             found += made
         return _mapped(self._structure, lambda x: found[x.place] if type(x) is _Place else x)
 
@@ -189,9 +188,8 @@ class _WithGraph(NamedTuple):
 def _op_with_graph(parts: Any, graph: Tables) -> Any:
     kind, attributes = parts
     op = kind.__new__(kind)
-    vars(op).update(
-        attributes, fgraph=module_of(op, "graph.fg").FunctionGraph(*graph.structure(), clone=False)
-    )
+    fgraph = module_of(op, "graph.fg").FunctionGraph(*graph.structure(), clone=False)
+    vars(op).update(attributes, fgraph=fgraph)
     return op
 
 

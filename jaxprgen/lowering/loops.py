@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxprgen._jax import Size
 from jaxprgen.emit import random, recurrence
-from jaxprgen.emit.deferred import CountedRange, PartlyInitialized
+from jaxprgen.emit.deferred import CountedRange, Uninitialized
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.recurrence import Loop, RecurrentState, RowWindow, StackedOutput, StepValues
 from jaxprgen.emit.sizes import as_size, require_at_least
@@ -182,8 +182,9 @@ def _state(
     ctx: RuleContext, x: Any, taps: Sequence[int], is_known: bool, taken: int | None
 ) -> RecurrentState:
     """Return the rows that a state starts from, without memory that is merely allocated."""
-    if isinstance(x, PartlyInitialized) and (x.shape[0] is not None or not is_known):
-        rows, kept = x.rows, x.shape[0]
+    known = x.rows if isinstance(x, Uninitialized) else None
+    if known is not None and (x.shape[0] is not None or not is_known):
+        rows, kept = known, x.shape[0]
     else:
         rows = ctx.made(x)
         kept = rows.shape[0]

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
-from jaxprgen.emit.deferred import (
-    CountedRange,
-    Deferred,
-    LoopRows,
-    PartlyInitialized,
-    Uninitialized,
-)
+from jaxprgen.emit.deferred import CountedRange, Deferred, LoopRows, Uninitialized
 from jaxprgen.emit.shape import stack
 from jaxprgen.emit.values import INT64, Array, Value, full
 from jaxprgen.errors import IndexOutOfBoundsError
@@ -54,11 +49,11 @@ def lower_inc_subtensor_of_deferred(ctx: RuleContext, x: Any, y: Any, *scalars: 
     y = ctx.made(y)
     first, *others = ctx.op.idx_list
     is_start = isinstance(first, slice) and first.start is None and first.step is None
-    if type(x) is Uninitialized and ctx.op.set_instead_of_inc and is_start and not others:
+    is_unset = type(x) is Uninitialized and x.rows is None
+    if is_unset and ctx.op.set_instead_of_inc and is_start and not others:
         size = index_of(ctx, scalars, first=2)[0]
-        rest = (x.sizes[1:], y.shape[1:])
-        if isinstance(size, slice) and size.stop == y.shape[0] and rest[0] == rest[1]:
-            return PartlyInitialized(y, x)
+        if isinstance(size, slice) and (size.stop, *x.shape[1:]) == y.shape:
+            return replace(x, rows=y)
     return lower_inc_subtensor(ctx, ctx.made(x), y, *scalars)
 
 

@@ -179,79 +179,76 @@ _OF_MODULES = {
 }
 """Scalar Ops by the modules with a function of their name, in lower case, for NumPy's dtypes."""
 
+_FAMILIES: dict[Callable[..., ScalarRule], dict[Key, Callable[..., Any]]] = {
+    in_output_dtype: {
+        **{
+            f"scalar.{name}": getattr(module, name.lower())
+            for module, names in _OF_MODULES.items()
+            for name in names.split()
+        },
+        "scalar.Sqr": ew.square,
+        "scalar.Deg2Rad": _times(math.pi / 180),
+        "scalar.Rad2Deg": _times(180 / math.pi),
+        "scalar.Reciprocal": division.reciprocal,
+        "scalar.Neg": operator.neg,
+        "scalar.Sgn": ew.sign,
+        "scalar.RoundHalfToEven": ew.round_half_to_even,
+        "scalar.RoundHalfAwayFromZero": ew.round_half_away_from_zero,
+        "scalar.Conj": ew.conjugate,
+        "scalar.Sub": operator.sub,
+        "scalar.TrueDivide": division.divide,
+        "scalar.TrueDiv": division.divide,
+        "scalar.Pow": division.power,
+        "scalar.Invert": operator.invert,
+        "scalar.NdtriExp": error_functions.ndtri_exp,
+        "scalar.Psi": gamma_functions.digamma,
+        "scalar.GammaIncDer": incomplete_gamma.gammainc_der,
+        "scalar.GammaIncCDer": incomplete_gamma.gammaincc_der,
+        "scalar.GammaU": incomplete_gamma.upper_gamma,
+        "scalar.GammaL": incomplete_gamma.lower_gamma,
+        "scalar.Sigmoid": transcendental.expit,
+        "scalar.BetaIncDer": incomplete_beta.betainc_der,
+        "scalar.Hyp2F1Der": hyper.hyp2f1_der,
+        "tensor.XlogX": lambda x: transcendental.xlogy(x, x),
+    },
+    functools.partial(in_output_dtype, booleans_as=np.dtype(np.int8)): {
+        "scalar.IntDiv": division.floor_divide,
+        "scalar.FloorDivide": division.floor_divide,
+        "scalar.Mod": division.remainder,
+    },
+    _from_left: {
+        "scalar.Add": operator.add,
+        "scalar.ScalarMaximum": ew.maximum,
+        "scalar.Maximum": ew.maximum,
+        "scalar.ScalarMinimum": ew.minimum,
+        "scalar.Minimum": ew.minimum,
+        "scalar.OR": operator.or_,
+        "scalar.XOR": operator.xor,
+        "scalar.AND": operator.and_,
+        "tensor.MulWithoutZeros": _mul_without_zeros,
+    },
+    _comparison: {
+        "scalar.LT": operator.lt,
+        "scalar.GT": operator.gt,
+        "scalar.LE": operator.le,
+        "scalar.GE": operator.ge,
+        "scalar.EQ": ew.equal,
+        "scalar.NEQ": ew.not_equal,
+    },
+    _in_own_dtype: {
+        "scalar.Abs": abs,
+        "scalar.IsNan": ew.isnan,
+        "scalar.IsInf": ew.isinf,
+        "scalar.Real": ew.real,
+        "scalar.Imag": ew.imag,
+    },
+}
 RULES: dict[Key, ScalarRule] = {
     **{
-        f"scalar.{name}": in_output_dtype(getattr(module, name.lower()))
-        for module, names in _OF_MODULES.items()
-        for name in names.split()
+        name: family(emit)
+        for family, members in _FAMILIES.items()
+        for name, emit in members.items()
     },
-    **{
-        op_type: in_output_dtype(emit)
-        for op_type, emit in {
-            "scalar.Sqr": ew.square,
-            "scalar.Deg2Rad": _times(math.pi / 180),
-            "scalar.Rad2Deg": _times(180 / math.pi),
-            "scalar.Reciprocal": division.reciprocal,
-            "scalar.Neg": operator.neg,
-            "scalar.Sgn": ew.sign,
-            "scalar.RoundHalfToEven": ew.round_half_to_even,
-            "scalar.RoundHalfAwayFromZero": ew.round_half_away_from_zero,
-            "scalar.Conj": ew.conjugate,
-            "scalar.Sub": operator.sub,
-            "scalar.TrueDivide": division.divide,
-            "scalar.TrueDiv": division.divide,
-            "scalar.Pow": division.power,
-            "scalar.Invert": operator.invert,
-            "scalar.NdtriExp": error_functions.ndtri_exp,
-            "scalar.Psi": gamma_functions.digamma,
-            "scalar.GammaIncDer": incomplete_gamma.gammainc_der,
-            "scalar.GammaIncCDer": incomplete_gamma.gammaincc_der,
-            "scalar.GammaU": incomplete_gamma.upper_gamma,
-            "scalar.GammaL": incomplete_gamma.lower_gamma,
-            "scalar.Sigmoid": transcendental.expit,
-            "scalar.BetaIncDer": incomplete_beta.betainc_der,
-            "scalar.Hyp2F1Der": hyper.hyp2f1_der,
-            "tensor.XlogX": lambda x: transcendental.xlogy(x, x),
-        }.items()
-    },
-    **{
-        op_type: _from_left(emit)
-        for op_type, emit in {
-            "scalar.Add": operator.add,
-            "scalar.ScalarMaximum": ew.maximum,
-            "scalar.Maximum": ew.maximum,
-            "scalar.ScalarMinimum": ew.minimum,
-            "scalar.Minimum": ew.minimum,
-            "scalar.OR": operator.or_,
-            "scalar.XOR": operator.xor,
-            "scalar.AND": operator.and_,
-            "tensor.MulWithoutZeros": _mul_without_zeros,
-        }.items()
-    },
-    **{
-        op_type: _comparison(emit)
-        for op_type, emit in {
-            "scalar.LT": operator.lt,
-            "scalar.GT": operator.gt,
-            "scalar.LE": operator.le,
-            "scalar.GE": operator.ge,
-            "scalar.EQ": ew.equal,
-            "scalar.NEQ": ew.not_equal,
-        }.items()
-    },
-    **{
-        op_type: _in_own_dtype(emit)
-        for op_type, emit in {
-            "scalar.Abs": abs,
-            "scalar.IsNan": ew.isnan,
-            "scalar.IsInf": ew.isinf,
-            "scalar.Real": ew.real,
-            "scalar.Imag": ew.imag,
-        }.items()
-    },
-    "scalar.IntDiv": in_output_dtype(division.floor_divide, booleans_as=np.dtype(np.int8)),
-    "scalar.FloorDivide": in_output_dtype(division.floor_divide, booleans_as=np.dtype(np.int8)),
-    "scalar.Mod": in_output_dtype(division.remainder, booleans_as=np.dtype(np.int8)),
     "scalar.Mul": _mul,
     "scalar.Mean": _mean,
     "scalar.Second": _second,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen.emit.values import Array, Value
+from jaxprgen.emit.values import Value
 from jaxprgen.errors import SymbolicSizeError
 from jaxprgen.lowering.names import Apply, Variable, entry_of, is_a
 from jaxprgen.ops.subtensor import index_with
@@ -104,28 +104,9 @@ def evaluate(node: Apply, inputs: Sequence[Any]) -> list[Any]:
         The result cannot be written with symbolic dimensions.
     """
     op: Any = node.op
-    found: Any = None
-    if is_a(op, "tensor.Shape"):
-        found = np.array(inputs[0].shape, object)
-    elif is_a(op, "tensor.Shape_i"):
-        found = inputs[0].shape[op.i]
-    elif is_a(op, *_SAME):
-        found = inputs[0]
-    elif is_a(op, "tensor.Elemwise", "scalar.ScalarOp"):
-        found = _elementwise(op.scalar_op if is_a(op, "tensor.Elemwise") else op, inputs)
-    elif is_a(op, "tensor.CAReduce"):
-        found = _reduced(op, np.asarray(inputs[0], object))
-    elif is_a(op, "tensor.MakeVector"):
-        found = np.array([_scalar(x) for x in inputs], object)
-    elif is_a(op, "tensor.Join"):
-        axis, *arrays = inputs if takes_axis(op) else (op.axis, *inputs)
-        found = np.concatenate([np.asarray(x, object) for x in arrays], int(axis))
-    elif is_a(op, "tensor.Alloc"):
-        found = np.broadcast_to(inputs[0], tuple(int(n) for n in inputs[1:]))
-    elif is_a(op, "tensor.Reshape"):
-        found = np.reshape(inputs[0], tuple(inputs[1]))
-    elif is_a(op, "tensor.IncSubtensor"):
-        found = _written(op, *inputs)
+    rule, found = entry_of(_RULES, type(op)), None
+    if rule is not None:
+        found = rule(op, *inputs)
     elif is_a(op, *_MOVES):
         cell = [None]
         arrays = [np.array(x) if isinstance(x, np.ndarray) else x for x in inputs]
@@ -163,18 +144,23 @@ def _scalar(x: Any) -> Any:
     return x.item() if isinstance(x, (np.ndarray, np.generic)) else x
 
 
-def _elementwise(op: Any, inputs: Sequence[Any]) -> Any:
+def _joined(op: Any, *inputs: Any) -> Any:
+    axis, *arrays = inputs if takes_axis(op) else (op.axis, *inputs)
+    return np.concatenate([np.asarray(x, object) for x in arrays], int(axis))
+
+
+def _elementwise(op: Any, *inputs: Any) -> Any:
     function = entry_of(_SCALARS, type(op))
     if function is None:
         return None
     shapes = [x.shape for x in inputs if isinstance(x, (np.ndarray, Value))]
-    inputs = [None if isinstance(x, Value) else np.asarray(x, object) for x in inputs]
-    computed = np.frompyfunc(function, len(inputs), 1)(*inputs)
+    arrays: list[Any] = [None if isinstance(x, Value) else np.asarray(x, object) for x in inputs]
+    computed = np.frompyfunc(function, len(inputs), 1)(*arrays)
     return np.broadcast_to(np.asarray(computed, object), np.broadcast_shapes(*shapes))
 
 
-def _reduced(op: Any, x: Array) -> Any:
-    function = entry_of(_SCALARS, type(op.scalar_op))
+def _reduced(op: Any, x: Any) -> Any:
+    function, x = entry_of(_SCALARS, type(op.scalar_op)), np.asarray(x, object)
     if function is None:
         return None
     if op.axis is None:
@@ -182,6 +168,22 @@ def _reduced(op: Any, x: Array) -> Any:
     for axis in sorted(op.axis, reverse=True):
         x = np.asarray(np.frompyfunc(function, 2, 1).reduce(x, axis), object)
     return x
+
+
+_RULES: dict[str, Callable[..., Any]] = {
+    "tensor.Shape": lambda op, x: np.array(x.shape, object),
+    "tensor.Shape_i": lambda op, x: x.shape[op.i],
+    **dict.fromkeys(_SAME, lambda op, x, *_: x),
+    "tensor.Elemwise": lambda op, *xs: _elementwise(op.scalar_op, *xs),
+    "scalar.ScalarOp": _elementwise,
+    "tensor.CAReduce": _reduced,
+    "tensor.MakeVector": lambda op, *xs: np.array([_scalar(x) for x in xs], object),
+    "tensor.Join": _joined,
+    "tensor.Alloc": lambda op, x, *sizes: np.broadcast_to(x, tuple(int(n) for n in sizes)),
+    "tensor.Reshape": lambda op, x, shape: np.reshape(x, tuple(shape)),
+    "tensor.IncSubtensor": _written,
+}
+"""What Ops make of their inputs."""
 
 
 def _plain(x: Any, variable: Variable) -> Any:

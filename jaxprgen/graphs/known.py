@@ -110,9 +110,8 @@ def unsupported_error(
         refusal = refusal_of(node.op)
         rows += [f"    why: {refusal.why}\n    instead: {refusal.instead}"] if refusal else []
     nodes = [node for node, _ in found]
-    ways = (
-        "a JAX function with @jaxprgen.implements(OpClass), a rule with @jaxprgen.lowers(OpClass)"
-    )
+    ways = "a JAX function with @jaxprgen.implements(OpClass), a rule with "
+    ways += "@jaxprgen.lowers(OpClass)"
     if any(is_a(node.op, "tensor.RandomVariable") for node in nodes):
         ways += ", or, for a RandomVariable, a function of jax.random with "
         ways += "@jaxprgen.samples(OpClass)"

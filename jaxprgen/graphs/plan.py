@@ -340,10 +340,9 @@ def _instead(variable: Variable) -> str:
     if is_typed_list(variable) and variable.owner is not None:
         remedy = "\nReturn its arrays one by one."
     elif is_typed_list(variable):
-        remedy = (
-            f"\nTake its arrays as inputs, and let {library_of(variable)}.typed_list.make_list "
-        )
-        remedy += 'make the list; or compile in mode "JAXPR", which takes lists.'
+        make = f"{library_of(variable)}.typed_list.make_list"
+        remedy = f"\nTake its arrays as inputs, and let {make} make the list; or compile in mode "
+        remedy += '"JAXPR", which takes lists.'
     return remedy + (f"\n  {frame.built}" if frame else "")
 
 

@@ -186,10 +186,9 @@ def _node_rows(nodes: Sequence[NodeCheck]) -> list[str]:
 
 
 def _deciding_rows(deciding: Deciding) -> list[str]:
-    is_shared = deciding.role == "shared variable"
-    must = (
-        "decides a shape, so each of its values gets a program" if is_shared else "must be static"
-    )
+    must = "must be static"
+    if deciding.role == "shared variable":
+        must = "decides a shape, so each of its values gets a program"
     rows = [f"    {row}" for row in _located(deciding.chain)]
     hidden = deciding.length - len(rows)
     rows[-1:-1] = [f"    … {hidden} more …"] if hidden else []

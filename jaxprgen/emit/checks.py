@@ -58,11 +58,7 @@ def _uncollected(where: str) -> Exception:
 
 
 def check(
-    holds: Value,
-    error: type[Exception],
-    message: str,
-    where: str,
-    shown: Value | None = None,
+    holds: Value, error: type[Exception], message: str, where: str, shown: Value | None = None
 ) -> None:
     """Emit a check that booleans are all true.
 

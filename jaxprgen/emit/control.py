@@ -37,9 +37,7 @@ from jaxprgen.ir.programs import parts
 
 
 def while_loop(
-    condition: Callable[..., Value],
-    body: Callable[..., Sequence[Value]],
-    carries: Sequence[Value],
+    condition: Callable[..., Value], body: Callable[..., Sequence[Value]], carries: Sequence[Value]
 ) -> list[Value]:
     """Repeat ``body(*carries)`` while ``condition(*carries)`` holds, as `jax.lax.while_loop`.
 

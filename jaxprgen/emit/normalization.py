@@ -64,12 +64,7 @@ def unbiased(square: Value, elements: Size, groups: Size) -> Value:
 
 
 def normalize_vjp(
-    x: Value,
-    cotangent: Value,
-    scale: Value,
-    center: Value,
-    inverse: Value,
-    axes: Sequence[int],
+    x: Value, cotangent: Value, scale: Value, center: Value, inverse: Value, axes: Sequence[int]
 ) -> list[Value]:
     """Return the vector-Jacobian products of normalizing, scaling and adding a bias.
 

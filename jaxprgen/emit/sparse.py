@@ -21,18 +21,7 @@ from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis, transpose
 from jaxprgen.emit.sizes import is_known, require_equal
-from jaxprgen.emit.values import (
-    BOOL,
-    INT32,
-    Array,
-    Dtype,
-    Shape,
-    Value,
-    alike,
-    full,
-    truth,
-    where,
-)
+from jaxprgen.emit.values import BOOL, INT32, Array, Dtype, Shape, Value, alike, full, truth, where
 from jaxprgen.errors import ShapeMismatchError
 
 

@@ -24,11 +24,7 @@ from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.shape import reshape
 from jaxprgen.emit.sizes import is_at_most
 from jaxprgen.emit.values import BOOL, INT64, Array, Value, broadcast_to, common_shape, full
-from jaxprgen.errors import (
-    JaxprGenError,
-    PositionOutOfBoundsError,
-    ShapeMismatchError,
-)
+from jaxprgen.errors import JaxprGenError, PositionOutOfBoundsError, ShapeMismatchError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.names import Apply, is_a, library_of
 from jaxprgen.lowering.registry import lowers

@@ -27,8 +27,7 @@ _REFUSED: dict[Any, Refusal] = {
         "use aesara.tensor.fft, whose transforms have gradients",
     ),
     "scalar.SymPyCCode": Refusal(
-        "only SymPy's C source defines it",
-        "write the expression with Aesara's own functions",
+        "only SymPy's C source defines it", "write the expression with Aesara's own functions"
     ),
     "tensor.MPIRecv": _MPI,
     "tensor.MPIRecvWait": _MPI,

@@ -205,11 +205,7 @@ class Specializer:
 
     @collector.paused()
     def _lower(
-        self,
-        types: Sequence[Any],
-        needs: Needs,
-        arguments: Sequence[Any],
-        shared: Sequence[Array],
+        self, types: Sequence[Any], needs: Needs, arguments: Sequence[Any], shared: Sequence[Array]
     ) -> tuple[Program, tuple[Any, ...]]:
         """Emit a program; also return what nodes decided while it was emitted."""
         start = time.perf_counter()

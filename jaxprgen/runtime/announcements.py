@@ -78,13 +78,11 @@ class Announcements:
         inputs = self._plan.inputs
         name = [*inputs, *self._plan.shared][position].name
         kind = "input" if position < len(inputs) else "shared variable"
-        remedy = (
-            f"round {name!r} up to one of a few sizes, or use a mask of fixed size, such as "
-            f"at.arange(size) < {name}, in place of a slice."
-            if is_static
-            else "give the result whose size it decides a fixed size, by sizes= of "
-            "jaxprgen.compile, or only use reductions of it, such as x[mask].sum()."
-        )
+        remedy = "give the result whose size it decides a fixed size, by sizes= of "
+        remedy += "jaxprgen.compile, or only use reductions of it, such as x[mask].sum()."
+        if is_static:
+            remedy = f"round {name!r} up to one of a few sizes, or use a mask of fixed size, such "
+            remedy += f"as at.arange(size) < {name}, in place of a slice."
         text = (
             f"{self._name!r} has emitted {MANY} programs for different values of {kind} {name!r}, "
             "because a shape depends on it. XLA compiles each of them, which takes time and about "

@@ -14,16 +14,9 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding
 
-KINDS = frozenset(
-    {
-        "all-gather",
-        "all-reduce",
-        "all-to-all",
-        "collective-broadcast",
-        "collective-permute",
-        "ragged-all-to-all",
-        "reduce-scatter",
-    }
+KINDS = (
+    *("all-gather", "all-reduce", "all-to-all", "collective-broadcast", "collective-permute"),
+    *("ragged-all-to-all", "reduce-scatter"),
 )
 
 
@@ -112,24 +105,18 @@ def collectives_in(
         kind = instruction.opcode.removesuffix("-done")
         if kind not in KINDS:
             continue
-        first = instruction
-        if kind != instruction.opcode:  # The start names the groups of devices.
-            first = next(module.operands(instruction), instruction)
+        # The start names the groups of devices.
+        is_start = kind == instruction.opcode
+        first = instruction if is_start else next(module.operands(instruction), instruction)
         groups = _groups(first.attributes, module.devices)
         devices = max(map(len, groups))
         axes = _axes(groups, mesh)
         if kind == "collective-permute":
             devices = math.prod(mesh[axis] for axis in axes) if axes else module.devices
-        found.append(
-            Collective(
-                kind,
-                _nbytes(instruction.shape) * (devices if kind == "reduce-scatter" else 1),
-                devices,
-                axes,
-                instruction.computation in module.loops,
-                tuple(dict.fromkeys(module.causes(instruction, names))),
-            )
-        )
+        nbytes = _nbytes(instruction.shape) * (devices if kind == "reduce-scatter" else 1)
+        causes = tuple(dict.fromkeys(module.causes(instruction, names)))
+        per_step = instruction.computation in module.loops
+        found.append(Collective(kind, nbytes, devices, axes, per_step, causes))
     return tuple(found)
 
 
@@ -196,13 +183,12 @@ class _Module:
 
     def _reached(self, start: Collection[str]) -> set[str]:
         """Return these computations and all that they call."""
-        found, rest = set[str](), list(start)
-        while rest:
-            computation = rest.pop()
-            if computation not in found:
-                found.add(computation)
-                rest.extend(self._calls.get(computation, ()))
-        return found
+        found = dict.fromkeys(start)
+        pending = list(found)
+        for computation in pending:  # It grows.
+            pending += self._calls.get(computation, set()) - found.keys()
+            found.update(dict.fromkeys(pending))
+        return set(found)
 
     def operands(self, instruction: _Instruction) -> Iterator[_Instruction]:
         """Yield the instructions that compute the operands."""

@@ -151,13 +151,7 @@ class CompiledFunction:
         on_device = self._shared.read()
         return self._run(args, on_device, [cell.value for cell in self._shared.cells], into)
 
-    def _run(
-        self,
-        args: Sequence[Any],
-        on_device: Sequence[Any],
-        stored: Sequence[Any],
-        into: list[Any] | None,
-    ) -> Any:
+    def _run(self, args: Sequence[Any], on_device: Any, stored: Any, into: Any) -> Any:
         is_clean = _jax.trace_state_clean()
         if is_clean and are_arrays(args, self._dtypes):
             return self._dispatch(args, on_device, stored, into)
@@ -247,21 +241,14 @@ class CompiledFunction:
         SymbolicSizeError
             One program cannot serve all sizes that have a name.
         """
-        given = self.exportable(specs, named, constraints)
-        return export(given, platforms, vjp_order)
+        return export(self.exportable(specs, named, constraints), platforms, vjp_order)
 
     def exportable(
         self, specs: Sequence[Any], named: Mapping[str, Any], constraints: Sequence[str]
     ) -> Exportable:
         """Return what there is to export of this function; the arguments are those of `export`."""
-        return exportable(
-            self._plan,
-            self._options,
-            self._specializer,
-            self._flat(specs, named),
-            constraints,
-            self._shared.stored(),
-        )
+        given, shared = self._flat(specs, named), self._shared.stored()
+        return exportable(self._plan, self._options, self._specializer, given, constraints, shared)
 
     def program(self, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> Program:
         """Return the program for arguments, and how it runs."""
@@ -303,20 +290,19 @@ class CompiledFunction:
         """
         operands, shared = self.accepted(args, named), self._shared.stored()
         observation = observe(self._plan, self._options, operands, shared)
-        is_fixed = not any(
+        is_open = any(
             isinstance(x, _jax.Tracer) or any(map(_jax.is_symbolic, x.shape)) for x in operands
         )
-        program = observation.program
+        program, data = observation.program, [*operands, *shared, *self._plan.values]
         lower = functools.partial(lowered, program, self._options, self._plan, operands, shared)
-        data = [*operands, *shared, *self._plan.values]
-        is_split = any(_jax.sharding_of(x) is not None for x in data)
-        seconds = self._plan_seconds
-        lower = lower if is_fixed else None
-
-        def prepare() -> Any:
-            return program.values_of(to_device(shared), operands)
-
-        return report_of(observation, lower, seconds, prepare, emitted=emitted, is_split=is_split)
+        return report_of(
+            observation,
+            None if is_open else lower,
+            self._plan_seconds,
+            lambda: program.values_of(to_device(shared), operands),
+            emitted=emitted,
+            is_split=any(_jax.sharding_of(x) is not None for x in data),
+        )
 
     def cache_info(self) -> CacheInfo:
         """Return how many programs were emitted, and how many are kept."""

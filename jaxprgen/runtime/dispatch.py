@@ -98,11 +98,7 @@ class Dispatch:
         return _jit_of(run, self._options, self._plan, carried.values())
 
     def __call__(
-        self,
-        operands: Sequence[Any],
-        on_device: Sequence[Any],
-        shared: Sequence[Any],
-        into: list[Any] | None = None,
+        self, operands: Sequence[Any], on_device: Any, shared: Any, into: list[Any] | None = None
     ) -> Any:
         """Return the results as a call gives them.
 
@@ -247,13 +243,11 @@ def lowered(
 
 
 def _types_of(arrays: Sequence[Any]) -> tuple[jax.ShapeDtypeStruct, ...]:
+    dtypes = (_jax.canonicalize_dtype(x.dtype) for x in arrays)
+    shardings = (x.sharding if _jax.is_on_several_devices(x) else None for x in arrays)
     return tuple(
-        jax.ShapeDtypeStruct(
-            x.shape,
-            _jax.canonicalize_dtype(x.dtype),
-            sharding=x.sharding if _jax.is_on_several_devices(x) else None,
-        )
-        for x in arrays
+        jax.ShapeDtypeStruct(x.shape, dtype, sharding=sharding)
+        for x, dtype, sharding in zip(arrays, dtypes, shardings, strict=True)
     )
 
 

@@ -144,6 +144,8 @@ def observe(
     closed, values, variables = program.closed_jaxpr, program.values, plan.variables
     assert values is not None
     watch.finish(plan, closed, values, notes.found)
+    parts = ((eqn, found.repeat) for found in notes.found for eqn in found.equations)
+    repeated: dict[Any, Repeat] = {v: repeat for eqn, repeat in parts for v in eqn.outvars}
     return Observation(
         options.name,
         closed,
@@ -157,7 +159,7 @@ def observe(
         _names(plan, closed, values),
         program,
         notes.repeats(),
-        {v: each.repeat for each in notes.found for e in each.equations for v in _bound(e)},
+        repeated,
     )
 
 
@@ -260,10 +262,6 @@ def constant_bytes(closed: ClosedJaxpr) -> float:
 def operand_of(value: Any) -> Any:
     """The variable or the array that a value consists of; what is no array as it is."""
     return value.source if isinstance(value, Value) else value
-
-
-def _bound(eqn: JaxprEqn) -> Sequence[Any]:
-    return eqn.outvars
 
 
 def _type(value: Any) -> str:

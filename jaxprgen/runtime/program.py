@@ -81,11 +81,9 @@ class Options(NamedTuple):
         if self.matrices:
             formats = dict(self.matrices)
             results = grouped(results, formats)
-            end = len(results) if self.parts_from is None else self.parts_from
-            results = [
-                jax_matrix(x, formats[i]) if i < end and i in formats else x
-                for i, x in enumerate(results)
-            ]
+            for i in formats:
+                if self.parts_from is None or i < self.parts_from:
+                    results[i] = jax_matrix(results[i], formats[i])
         if self.results is not None:
             return jax.tree.unflatten(self.results, results)
         return results[0] if len(results) == 1 else tuple(results)
@@ -121,9 +119,8 @@ def options_of(
                 "compiler_options maps names of XLA options to strings, numbers or booleans; got "
                 f"{option!r}: {value!r}."
             )
-    return Options(
-        visible(name, None), checks, Pipeline(passes), tuple(sorted(given.items())), results
-    )
+    chosen = tuple(sorted(given.items()))
+    return Options(visible(name, None), checks, Pipeline(passes), chosen, results)
 
 
 def calls_back(fallback: str) -> bool:
@@ -270,27 +267,22 @@ class Program:
         Any
             The results as a call gives them; with checks, after the first error that they find.
         """
-        if self.has_checks:
-            return _jax.checked(self.step_through)(large, shared, operands)
-        return self.step_through(large, shared, operands, decided)
+        run = _jax.checked(self.step_through) if self.has_checks else self.step_through
+        return run(large, shared, operands, decided)
 
     def step_through(
         self,
         large: Sequence[Any],
         shared: Sequence[Any],
         operands: Sequence[Any],
-        decided: Sequence[Any] | None = None,
+        decided: Any = None,
     ) -> Any:
         """Do what `call` does, without checks."""
-        params, more = self._stage(decided)
-        given = [*self._hidden(large, shared), *operands, *more]
+        params = self._params if decided is None else self._second_params
+        given = [*self._hidden(large, shared), *operands, *(decided or ())]
         if _jax.trace_state_clean():
             return self._options.arranged(_jax.eval_jaxpr(params["jaxpr"], given))
         return self._options.arranged(_bind(params, given))
-
-    def _stage(self, decided: Sequence[Any] | None) -> tuple[dict[str, Any], Sequence[Any]]:
-        """Return the parameters of the ``jit`` equation, and its last operands."""
-        return (self._params, ()) if decided is None else (self._second_params, decided)
 
     @functools.cached_property
     def _second_params(self) -> dict[str, Any]:
@@ -304,9 +296,10 @@ class Program:
         Its checks are left to `jax.experimental.checkify`.
         """
         fits = self.prepared is not None and self.prepared.nbytes <= MEMORY_IN_TRACES
-        params, more = self._stage(self.values_of(shared, operands) if fits else None)
+        decided = self.values_of(shared, operands) if fits else None
+        params = self._params if decided is None else self._second_params
         params = {**params, "compiler_options_kvs": self._options.compiler_options}
-        given = [*self._hidden(to_device(self.large), shared), *operands, *more]
+        given = [*self._hidden(to_device(self.large), shared), *operands, *(decided or ())]
         return self._options.arranged(_bind(params, given))
 
     def flat(self) -> tuple[list[Array], Callable[..., list[Any]]]:

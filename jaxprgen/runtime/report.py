@@ -184,16 +184,11 @@ def report_of(
 
 def _node_report(nodes: Sequence[Node]) -> NodeReport:
     first = nodes[0]
-    return NodeReport(
-        first.op,
-        first.name if all(n.name == first.name for n in nodes) else f"{first.name}, …",
-        first.frame.place if first.frame else "",
-        first.how,
-        sum(len(n.equations) for n in nodes),
-        sum(n.nbytes for n in nodes),
-        sum(n.seconds for n in nodes),
-        len(nodes),
-    )
+    name = first.name if all(n.name == first.name for n in nodes) else f"{first.name}, …"
+    place = first.frame.place if first.frame else ""
+    equations = sum(len(n.equations) for n in nodes)
+    nbytes, seconds = sum(n.nbytes for n in nodes), sum(n.seconds for n in nodes)
+    return NodeReport(first.op, name, place, first.how, equations, nbytes, seconds, len(nodes))
 
 
 WIDTH = 120

@@ -72,14 +72,14 @@ class SharedValues:
         require_arguments(self._function, self._data())
         if self._is_news and _jax.is_staged():
             self._is_news = False
-            several = "s" if len(self.names) > 1 else ""
+            values = "values of " if len(self.names) > 1 else "value of "
+            values += ", ".join(map(repr, self.names))
             message = (
                 f"JAX traces {self._function!r}, and the program that it makes, such as that of an "
-                f"outer jit, keeps the present value{several} of "
-                f"{', '.join(map(repr, self.names))}. It will not notice new values.\n"
-                f"{self._remedy}"
+                f"outer jit, keeps the present {values}. It will not notice new values.\n"
             )
-            warnings.warn(message, SharedValueWarning, stacklevel=levels_to_user())
+            text = f"{message}{self._remedy}"
+            warnings.warn(text, SharedValueWarning, stacklevel=levels_to_user())
         return self._each(Cell.lease)
 
     def stored(self) -> list[Any]:

@@ -146,13 +146,11 @@ class Specializer:
     def _kind(
         self, types: Sequence[Any], shared: Sequence[Array], arguments: Sequence[Any]
     ) -> tuple[Hashable, ...]:
-        held = [
+        held = (
             _jax.type_of(x) if _jax.is_on_several_devices(x) else (x.shape, x.dtype) for x in shared
-        ]
-        kind = _jax.trace_context(), *types, *held
-        kind = *kind, *self._carried(arguments)
-        in_trace = self._tells_traces and _any_tracer(arguments)
-        return (*kind, "in a trace") if in_trace else kind
+        )
+        in_trace = ["in a trace"] * (self._tells_traces and _any_tracer(arguments))
+        return _jax.trace_context(), *types, *held, *self._carried(arguments), *in_trace
 
     def _find(self, kind: tuple[Hashable, ...], arguments: Sequence[Any]) -> Program | None:
         found = self._programs.get(kind)
@@ -263,9 +261,8 @@ class Specializer:
         by_types = not (needs.static or needs.deciding or any(self._carried(arguments)))
         # Devices would have to agree on how values are split that calls hand over.
         data = plan.data if mesh is None else None
-        program = Program(
-            closed, shared, self._options, kept, seconds, by_types=by_types, data=data
-        )
+        how = self._options, kept, seconds
+        program = Program(closed, shared, *how, by_types=by_types, data=data)
         return program, tuple(guards.decided)
 
     def _carried(self, arguments: Sequence[Any]) -> list[Any]:

@@ -130,9 +130,7 @@ class StatefulProgram:
             operands = [*operands, *(drawn_key() for _ in range(self._keys))]
         return self._shared.at_once(self._run, compiled, operands, runs_once)
 
-    def _run(
-        self, compiled: CompiledFunction, operands: Sequence[Any], runs_once: bool
-    ) -> list[Any]:
+    def _run(self, compiled: CompiledFunction, operands: Any, runs_once: bool) -> list[Any]:
         cells = self._written
         # Values that are copied to the host can be lost on the way.
         reuses = bool(cells) and runs_once and not any(map(_is_in_use, cells))
@@ -239,9 +237,8 @@ class StatefulFunction(StatefulProgram):
 
     def __repr__(self) -> str:
         kept = ", ".join(self.kept) or "nothing"
-        return visible(
-            f"<jaxprgen function {self.__name__}{self.__signature__} that keeps {kept}>", None
-        )
+        name = f"{self.__name__}{self.__signature__}"
+        return visible(f"<jaxprgen function {name} that keeps {kept}>", None)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run on arguments, and update the shared variables."""

@@ -76,17 +76,15 @@ def not_finite(evaluate: Callable[[Point], tuple[Any, Point]], start: Point) -> 
     """
     steps = np.random.default_rng(0)
     for scale in _SCALES:
-        moves = {name: scale * steps.standard_normal(np.shape(x)) for name, x in start.items()}
-        point = {name: _moved(np.asarray(x), moves[name]) for name, x in start.items()}
+        point: dict[Any, Any] = {}
+        for name, x in start.items():
+            x, step = np.asarray(x), scale * steps.standard_normal(np.shape(x))
+            point[name] = (x + step).astype(x.dtype) if x.dtype.kind == "f" else x
         value, gradients = evaluate(point)
         names = [name for name, g in gradients.items() if not np.isfinite(np.asarray(g)).all()]
         if names and np.isfinite(value):
             return NotFinite(point, float(value), names)
     return None
-
-
-def _moved(x: Any, step: Any) -> Any:
-    return (x + step).astype(x.dtype) if x.dtype.kind == "f" else x
 
 
 def warn(what: str, value: float, names: Iterable[Any], where: str) -> None:

@@ -7,7 +7,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import jax
 
@@ -154,7 +154,7 @@ def _parser() -> argparse.ArgumentParser:
     show = command(
         "show", _OF_GRAPHS, "graph", "show what a graph is compiled to", _SHOW, _SHOW_EXAMPLES
     )
-    _add_arguments(show, "NAME=TYPE", "type or value of an input; repeat for each input")
+    _several(show, "arg", "NAME=TYPE", "type or value of an input; repeat for each input")
     show.add_argument("--source", action="store_true", help="print the source line of equations")
     show.add_argument("--check", action="store_true", help="print which nodes can be jitted")
     show.add_argument("--report", action="store_true", help="print what became of each node")
@@ -165,40 +165,23 @@ def _parser() -> argparse.ArgumentParser:
     export = command(
         "export", _OF_GRAPHS, "graph", "save a graph's program", _EXPORT, _EXPORT_EXAMPLES
     )
-    _add_arguments(
-        export, "NAME=TYPE", "type of an input, or the value of one that decides a shape"
-    )
+    about = "type of an input, or the value of one that decides a shape"
+    _several(export, "arg", "NAME=TYPE", about)
     export.add_argument("-o", "--output", metavar="OUT", required=True, help="the file to write")
-    platforms = "cpu", "cuda", "rocm", "tpu"
-    for name, metavar, choices, about in (
-        ("constraint", "'n >= 2'", None, "what holds between sizes"),
-        ("platform", "NAME", platforms, "cpu, cuda, rocm or tpu; by default the one JAX uses now"),
-        ("batched", "NAME", None, "an input that `vmap` is to map at once"),
-    ):
-        about = f"{about}; repeat for several"
-        export.add_argument(
-            f"--{name}", action="append", default=[], metavar=metavar, choices=choices, help=about
-        )
-    export.add_argument(
-        "--executable",
-        action="append",
-        default=[],
-        nargs="?",
-        const="",
-        metavar="n=100",
-        help="add XLA's executable for this machine, and for these values of symbolic sizes",
-    )
-    export.add_argument(
-        "--vjp-order",
-        type=int,
-        choices=range(10),
-        default=0,
-        metavar="N",
-        help="how often it can be differentiated",
-    )
+    about = "what holds between sizes; repeat for several"
+    _several(export, "constraint", "'n >= 2'", about)
+    about = "cpu, cuda, rocm or tpu; by default the one JAX uses now; repeat for several"
+    _several(export, "platform", "NAME", about, choices=("cpu", "cuda", "rocm", "tpu"))
+    about = "an input that `vmap` is to map at once; repeat for several"
+    _several(export, "batched", "NAME", about)
+    about = "add XLA's executable for this machine, and for these values of symbolic sizes"
+    _several(export, "executable", "n=100", about, nargs="?", const="")
+    about = "how often it can be differentiated"
+    orders = range(10)
+    export.add_argument("--vjp-order", type=int, choices=orders, default=0, metavar="N", help=about)
 
     run = command("run", _OF_FILES, "file", "run a saved program", _RUN, _RUN_EXAMPLES)
-    _add_arguments(run, "NAME=VALUE", "value of an input; repeat for each input")
+    _several(run, "arg", "NAME=VALUE", "value of an input; repeat for each input")
     about = "say what is in a saved program, or which versions and devices there are"
     info = command("info", _OF_FILES, "[file]", about, _INFO)
     for reader in (run, info):
@@ -208,5 +191,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_arguments(command: argparse.ArgumentParser, metavar: str, about: str) -> None:
-    command.add_argument("--arg", action="append", default=[], metavar=metavar, help=about)
+def _several(
+    command: argparse.ArgumentParser, name: str, metavar: str, about: str, **options: Any
+) -> None:
+    """Add an option that may be given several times."""
+    options |= {"action": "append", "default": [], "metavar": metavar, "help": about}
+    command.add_argument(f"--{name}", **options)

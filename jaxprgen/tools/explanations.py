@@ -104,17 +104,13 @@ def _guards(closed: ClosedJaxpr, own: Mapping[Var, str]) -> Iterator[Guard]:
     for jaxpr in _jax.every_jaxpr(closed.jaxpr):
         makers = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
         for eqn in jaxpr.eqns:
-            if _is_mask(eqn):
+            if eqn.primitive.name != "custom_jvp_call" or len(eqn.invars) != 2:
+                continue
+            if _jax.open_jaxpr(eqn.params["call_jaxpr"]).debug_info.func_name == "mask":
                 predicate, value = eqn.invars
                 frame = innermost_frame(eqn, ())
                 line = frame.built if frame else ""
                 yield Guard(atom_text(value, names), _text(predicate, makers, names), line)
-
-
-def _is_mask(eqn: JaxprEqn) -> bool:
-    if eqn.primitive.name != "custom_jvp_call" or len(eqn.invars) != 2:
-        return False
-    return _jax.open_jaxpr(eqn.params["call_jaxpr"]).debug_info.func_name == "mask"
 
 
 def _text(x: Any, makers: Mapping[Any, JaxprEqn], names: Mapping[Var, str], depth: int = 6) -> str:

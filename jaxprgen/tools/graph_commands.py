@@ -15,6 +15,7 @@ from typing import Any
 import jax
 
 from jaxprgen.api import compile
+from jaxprgen.arguments.refusals import a
 from jaxprgen.arguments.specs import parse_type, scope_with
 from jaxprgen.errors import UsageError
 from jaxprgen.export.saving import save
@@ -30,8 +31,6 @@ from jaxprgen.tools.values import argument, by_place, shown, sizes_of, suggestio
 
 def show(options: argparse.Namespace) -> int:
     """Show what a graph is compiled to, and return the exit status."""
-    from jaxprgen.api import compile
-
     graph = _load(options.graph)
     checked = check(*graph) if options.check else None
     if checked is not None:
@@ -140,10 +139,8 @@ def _load(target: str) -> tuple[Any, ...]:
         return (graph,)
     if isinstance(graph, (tuple, list)) and len(graph) == 2:
         return tuple(graph)
-    kind = type(graph).__name__
-    article = "an" if kind[0].lower() in "aeiou" else "a"
     raise UsageError(
-        f"{shown(target)} is {article} {kind}, not a FunctionGraph, a pair "
+        f"{shown(target)} is {a(type(graph).__name__)}, not a FunctionGraph, a pair "
         "(inputs, outputs), or a function that returns one of these."
     )
 

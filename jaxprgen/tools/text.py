@@ -60,14 +60,12 @@ def pretty(
         ``f`` is none of the above.
     """
     closed, own = program_of(f, *args)
-    color = _is_color_wanted() if color is None else color
+    if color is None:
+        is_terminal = sys.stdout is not None and sys.stdout.isatty()
+        color = bool(is_terminal and not os.environ.get("NO_COLOR"))
+    known = variable_names(closed.jaxpr, own) if names else {}
     text = _jax.pretty_jaxpr(
-        closed.jaxpr,
-        variable_names(closed.jaxpr, own) if names else {},
-        source=source,
-        shapes=shapes,
-        color=color,
-        width=WIDTH,
+        closed.jaxpr, known, source=source, shapes=shapes, color=color, width=WIDTH
     )
     return text if color else visible_lines(text)
 
@@ -86,10 +84,6 @@ def program_of(f: Any, *args: Any) -> tuple[ClosedJaxpr, Mapping[Var, str]]:
             f"trace, got {type(f).__name__}. Compile a graph first: jaxprgen.compile."
         )
     return jax.make_jaxpr(f)(*args), {}
-
-
-def _is_color_wanted() -> bool:
-    return sys.stdout is not None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
 def diff(before: ClosedJaxpr, after: ClosedJaxpr, names: Mapping[Var, str] | None = None) -> str:
@@ -119,14 +113,12 @@ def diff(before: ClosedJaxpr, after: ClosedJaxpr, names: Mapping[Var, str] | Non
         known.update(_matching_names(second, first, known))
     known.update(variable_names(second, known))
 
-    def lines(program: ClosedJaxpr) -> list[str]:
-        return _jax.pretty_jaxpr(
-            program.jaxpr, known, source=False, shapes=True, color=False, width=WIDTH
-        ).splitlines()
-
-    return "\n".join(
-        difflib.unified_diff(lines(before), lines(after), "before", "after", lineterm="")
+    old, new = (
+        _jax.pretty_jaxpr(p.jaxpr, known, source=False, shapes=True, color=False, width=WIDTH)
+        for p in (before, after)
     )
+    rows = difflib.unified_diff(old.splitlines(), new.splitlines(), "before", "after", lineterm="")
+    return "\n".join(rows)
 
 
 def _matching_names(jaxpr: Jaxpr, other: Jaxpr, names: Mapping[Var, str]) -> dict[Var, str]:

@@ -43,9 +43,8 @@ def _split(text: str, inputs: Sequence[Input]) -> tuple[int, str]:
     named = [(i, declared.name) for i, declared in enumerate(inputs)]
     found = [(i, name) for i, name in named if text.startswith(f"{name}=")]
     if len(found) > 1 and len({name for _, name in found}) < len(found):
-        raise UsageError(
-            f"--arg {shown(text)}: several inputs have this name; give a position instead."
-        )
+        several = "several inputs have this name; give a position instead."
+        raise UsageError(f"--arg {shown(text)}: {several}")
     if found:
         place, name = max(found, key=lambda pair: len(pair[1]))
         return place, text[len(name) + 1 :]
@@ -101,20 +100,16 @@ def value_of(text: str, value: str, declared: Input) -> Any:
             raise UsageError(
                 f"--arg {shown(text)}: {shown(value[1:])} cannot be read: {visible(why, 200)}"
             ) from None
+        held = f"--arg {shown(text)}: {shown(value[1:])} holds"
         if not isinstance(array, np.ndarray):
-            raise UsageError(f"--arg {shown(text)}: {shown(value[1:])} holds several arrays.")
+            raise UsageError(f"{held} several arrays.")
         if array.dtype.kind not in _NUMBERS:
-            raise UsageError(
-                f"--arg {shown(text)}: {shown(value[1:])} holds {visible(array.dtype, 60)}, not "
-                "numbers."
-            )
+            raise UsageError(f"{held} {visible(array.dtype, 60)}, not numbers.")
     else:
         array = _array(value)
     if array is None:
-        raise UsageError(
-            f"--arg {shown(text)} is neither a value such as 5 or [1,2] nor a file such as "
-            "@data.npy."
-        )
+        expected = "a value such as 5 or [1,2] nor a file such as @data.npy"
+        raise UsageError(f"--arg {shown(text)} is neither {expected}.")
     if declared.is_key and array.ndim == 0 and array.dtype.kind == "i":
         return jax.random.key(int(array))
     return array if declared.is_key else _fitting(text, array, declared)
@@ -123,9 +118,8 @@ def value_of(text: str, value: str, declared: Input) -> Any:
 def _fitting(text: str, array: np.ndarray[Any, Any], declared: Input) -> np.ndarray[Any, Any]:
     """Return an array in its input's dtype, if that holds its values."""
     if declared.is_key:
-        raise UsageError(
-            f"--arg {shown(text)}: {declared.name} is a PRNG key; give its type, key[]."
-        )
+        key = f"{declared.name} is a PRNG key; give its type, key[]."
+        raise UsageError(f"--arg {shown(text)}: {key}")
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         cast = array.astype(declared.dtype)
     boolean = (array.dtype.kind == "b") == (declared.dtype.kind == "b")

@@ -74,7 +74,8 @@ def debug(
     ArgumentTypeError
         ``watch`` is not a mapping.
     """
-    find, allow, breakpoints = map(_several, (find, allow, breakpoints))
+    several = ((x,) if isinstance(x, str) else x for x in (find, allow, breakpoints))
+    find, allow, breakpoints = several
     unknown = [kind for kind in find if kind not in KINDS]
     if unknown:
         raise UnknownNameError(
@@ -86,10 +87,6 @@ def debug(
             f"watch must map names of variables to functions, got {type(watch).__name__}."
         )
     return Debugger(f, stop, find, allow, watch or {}, breakpoints)
-
-
-def _several(names: str | Collection[str]) -> Collection[str]:
-    return (names,) if isinstance(names, str) else names
 
 
 class Debugger:

@@ -77,9 +77,8 @@ def _summary(x: Any) -> str:
         return f"{head} = {array.tolist()}"
     counts = [f"{locate(w, x)[1]} {noun}" for w, noun in _NOUNS.items() if contains(w, x)]
     finite = array[np.isfinite(array)] if counts else array
-    bounds = (
-        [f"{finite.min()} to {finite.max()}"] if finite.size and array.dtype.kind != "c" else []
-    )
+    has_bounds = finite.size and array.dtype.kind != "c"
+    bounds = [f"{finite.min()} to {finite.max()}"] if has_bounds else []
     return ", ".join([head, *bounds, *counts])
 
 
@@ -156,10 +155,8 @@ def index_out_of_bounds(
 ) -> Finding:
     """Return the finding of an index out of bounds."""
     window = f" of a window of {index.extent} elements" if index.extent > 1 else ""
-    message = (
-        f"Index {index.value}{window} is out of bounds for axis {index.axis} of size {index.size}, "
-        f"in {name!r}."
-    )
+    message = f"Index {index.value}{window} is out of bounds for axis {index.axis} of size "
+    message += f"{index.size}, in {name!r}."
     shown = tuple(OperandValue(own, x) for own, x in operands)
     return Finding("index", name, *location, shown, index.position, message)
 

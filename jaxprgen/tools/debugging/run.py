@@ -170,11 +170,8 @@ class Run:
         seen = {*made, *debuggee.inputs}
         constants = {id(x) for x in closed.consts}
         for place, value in enumerate(debuggee.values):
-            if (
-                place in seen
-                or (array := _known(value)) is None
-                or id(operand_of(value)) in constants
-            ):
+            array = None if place in seen or id(operand_of(value)) in constants else _known(value)
+            if array is None:
                 continue
             label, built = debuggee.labels[place], location._replace(frame=debuggee.frames[place])
             if label in self._wanted:
@@ -306,13 +303,11 @@ class Run:
 
     def _originates(self, kind: str, node: Node) -> bool:
         """Whether a node computes a NaN, or an infinity, from inputs without any."""
-        inputs, outputs = (
-            [x for place in places if (x := self._value_at(place)) is not None]
-            for places in (node.inputs, node.outputs)
-        )
-        unread = not outputs
-        return (unread or any(contains(kind, x) for x in outputs)) and not any(
-            contains(kind, x) for x in inputs
+        inputs, outputs = (map(self._value_at, places) for places in (node.inputs, node.outputs))
+        found = [contains(kind, x) for x in outputs if x is not None]
+        is_unread = not found
+        return (is_unread or any(found)) and not any(
+            contains(kind, x) for x in inputs if x is not None
         )
 
     def _value_at(self, place: int) -> Any:

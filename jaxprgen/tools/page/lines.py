@@ -99,11 +99,6 @@ class Lines:
 
 
 def _cost(frame: Frame | None, eqns: Sequence[JaxprEqn], times: int) -> LineCost:
-    return LineCost(
-        frame,
-        len(eqns),
-        sum(map(result_bytes, eqns)),
-        sum(flops(eqn) or 0 for eqn in eqns if not inner_programs(eqn)),
-        Counter(eqn.primitive.name for eqn in eqns),
-        times,
-    )
+    operations = sum(flops(eqn) or 0 for eqn in eqns if not inner_programs(eqn))
+    names = Counter(eqn.primitive.name for eqn in eqns)
+    return LineCost(frame, len(eqns), sum(map(result_bytes, eqns)), operations, names, times)

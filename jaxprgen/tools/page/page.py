@@ -146,31 +146,20 @@ def _changes(before: ClosedJaxpr, closed: ClosedJaxpr, own: Mapping[Var, str]) -
 
 def _check(check: GraphCheck) -> str:
     """The static inputs, the nodes that do not simply run under ``jax.jit``, and the full text."""
-    static = (
-        (
-            "static",
-            each.name,
-            f"{each.role}, whose value decides a shape",
-            " → ".join(map(str, each.chain)),
-        )
-        for each in check.deciding
-    )
-    nodes = (
-        (node.verdict, str(node), node.line, "; ".join(filter(None, (node.reason, node.remedy))))
-        for node in check.nodes
-        if node.verdict != "jit"
-    )
-    rows = [
-        tag(
-            "p",
-            tag("mark", escape(verdict)),
-            tag("span", tag("b", user_text(name))),
-            tag("small", user_text(where)),
-            tag("code", escape(why)),
-            class_=verdict,
-        )
-        for verdict, name, where, why in (*static, *nodes)
-    ]
+
+    def row(verdict: str, name: str, where: str, why: str) -> str:
+        mark, subject = tag("mark", escape(verdict)), tag("span", tag("b", user_text(name)))
+        place, reason = tag("small", user_text(where)), tag("code", escape(why))
+        return tag("p", mark, subject, place, reason, class_=verdict)
+
+    rows: list[str] = []
+    for each in check.deciding:
+        where = f"{each.role}, whose value decides a shape"
+        rows.append(row("static", each.name, where, " → ".join(map(str, each.chain))))
+    for node in check.nodes:
+        if node.verdict != "jit":
+            why = "; ".join(filter(None, (node.reason, node.remedy)))
+            rows.append(row(node.verdict, str(node), node.line, why))
     return tag("article", *rows, tag("pre", escape(str(check))), class_="check")
 
 
@@ -210,12 +199,7 @@ def _asset(name: str) -> str:
 
 def _policy() -> str:
     """A Content-Security-Policy that allows the page's own script and style, and no requests."""
-    hashes = [
-        base64.b64encode(hashlib.sha256(_asset(name).encode()).digest()).decode()
-        for name in ("page.css", "page.js")
-    ]
-    style, script = (f"'sha256-{each}'" for each in hashes)
-    return (
-        f"default-src 'none'; style-src {style}; script-src {script}; base-uri 'none'; "
-        "form-action 'none'"
-    )
+    digests = (hashlib.sha256(_asset(f"page.{kind}").encode()).digest() for kind in ("css", "js"))
+    style, script = (f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
+    sources = f"default-src 'none'; style-src {style}; script-src {script}"
+    return f"{sources}; base-uri 'none'; form-action 'none'"

@@ -18,7 +18,7 @@ from jaxprgen.emit import reduce
 from jaxprgen.emit.checks import Check
 from jaxprgen.emit.custom_derivatives import forward_only
 from jaxprgen.emit.shape import expand_dims, squeeze, stack
-from jaxprgen.emit.sizes import at_least_one, with_rows
+from jaxprgen.emit.sizes import at_least_one
 from jaxprgen.emit.values import (
     BOOL,
     INT32,
@@ -30,6 +30,7 @@ from jaxprgen.emit.values import (
     full,
     value_of,
 )
+from jaxprgen.emit.windows import resize
 from jaxprgen.errors import ReverseModeError, ShapeMismatchError
 from jaxprgen.ir import Atom, Builder, current_builder
 from jaxprgen.ir.loops import Condition, Loop
@@ -119,6 +120,10 @@ def scan(
     b = current_builder()
     steps = at_least_one(length)
     if steps != length:
+
+        def with_rows(x: Value, count: Size) -> Value:
+            return resize(x, (count, *x.shape[1:]))
+
         found = scan(step, constants, carries, [with_rows(x, steps) for x in arrays], steps)
         before = {i: with_rows(x, length) for i, x in found.before.items()}
         stacked = [with_rows(x, length) for x in found.stacked]

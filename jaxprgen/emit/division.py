@@ -44,11 +44,7 @@ def _signed_as(rest: Value, y: Value) -> Value:
     return ew.where(ew.equal(rest, 0), signed_zero, rest)
 
 
-_with_sign_of_zero = with_derivatives(
-    _signed_as,
-    lambda rest, y: full(rest.shape, 1, rest.dtype),
-    lambda rest, y: full(rest.shape, 0, rest.dtype),
-)
+_with_sign_of_zero = with_derivatives(_signed_as, lambda x, y: x.like(1), lambda x, y: x.like(0))
 
 
 def _signs_differ(rest: Value, y: Value) -> Value:

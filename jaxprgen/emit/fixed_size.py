@@ -41,14 +41,9 @@ def _true(mask: Value, size: int) -> tuple[Value, Value]:
     ends = cumsum(mask.astype(dtype), 0)
     # Elements that are false, or too many, are written to one extra place at the end.
     target = ew.where(mask, ew.minimum(ends - 1, size), size)
-    found = lax.scatter(
-        full((size + 1,), 0, dtype),
-        expand_dims(target, [1]),
-        lax.iota(dtype, (count,), 0),
-        [0],
-        [0],
-        in_bounds=True,
-    )
+    places, numbers = expand_dims(target, [1]), lax.iota(dtype, (count,), 0)
+    zeros = full((size + 1,), 0, dtype)
+    found = lax.scatter(zeros, places, numbers, [0], [0], in_bounds=True)
     total = broadcast_to(slice_axis(ends, 0, count - 1, count), (size,))
     inside = lax.iota(dtype, (size,), 0) < total
     return slice_axis(found, 0, 0, size), inside

@@ -106,13 +106,10 @@ def _fitted(
         f"Vectors of shapes {left.shape} and {right.shape}, at indices of shapes {rows.shape} and "
         f"{columns.shape}, do not fit blocks of {matrix.shape}."
     )
-    return (
-        left,
-        with_shape(matrix, (*matrix.shape[:2], height, width), text),
-        with_shape(right, (batch, count, width), text),
-        with_shape(rows, left.shape[:2], text),
-        with_shape(columns, (batch, count), text),
-    )
+    matrix = with_shape(matrix, (*matrix.shape[:2], height, width), text)
+    right = with_shape(right, (batch, count, width), text)
+    rows = with_shape(rows, left.shape[:2], text)
+    return left, matrix, right, rows, with_shape(columns, (batch, count), text)
 
 
 def multiply_blocks(y: Value, matrix: Value, x: Value, rows: Value, columns: Value) -> Value:

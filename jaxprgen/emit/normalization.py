@@ -88,8 +88,5 @@ def normalize_vjp(
     covariance = mean(cotangent * shifted, axes)
     cube = inverse * ew.square(inverse)
     slope = cotangent * inverse - shifted * covariance * cube
-    return [
-        scale * (slope - mean(slope, axes)),
-        _sum(cotangent * inverse * shifted, axes),
-        _sum(cotangent, axes),
-    ]
+    of_x = scale * (slope - mean(slope, axes))
+    return [of_x, _sum(cotangent * inverse * shifted, axes), _sum(cotangent, axes)]

@@ -231,22 +231,14 @@ class _LoopEmitter:
         given = [x for x in self.arrays if not isinstance(x, CountedRange)]
         arrays = [x for x in given if _repeated_row(x) is None]
         if self.number is None or loop.ends:
-            ended = control.until(
-                self._step,
-                loop.constants,
-                self.carries,
-                arrays,
-                loop.steps,
-                self.number,
-                loop.irreversible,
-            )
+            args = self._step, loop.constants, self.carries, arrays
+            ended = control.until(*args, loop.steps, self.number, loop.irreversible)
         else:
             ended = self._counted(arrays, self.number)
         carries, last = iter(ended.carries), iter(ended.last)
         stacked = iter(ended.stacked) if ended.stacked else itertools.repeat(None)
-        windows = [
-            self._window(w, _next(carries, w.width - 1), next(stacked)) for w in loop.windows
-        ]
+        entering = ((w, _next(carries, w.width - 1)) for w in loop.windows)
+        windows = [self._window(w, after, next(stacked)) for w, after in entering]
         _next(last, len(windows) + len(loop.states))
         place = sum(w.width - 1 for w in loop.windows)
         states: list[LoopRows] = []

@@ -139,11 +139,7 @@ def _vonmises_slope(angle: Value, kappa: Value) -> Value:
 
 
 _NODES = 48
-_concentrated = with_derivatives(
-    lambda angle, kappa: angle,
-    lambda angle, kappa: full(angle.shape, 1, angle.dtype),
-    _vonmises_slope,
-)
+_concentrated = with_derivatives(lambda x, kappa: x, lambda x, kappa: x.like(1), _vonmises_slope)
 
 
 # --- Whole numbers, as floats unless a docstring says otherwise ---------------------------

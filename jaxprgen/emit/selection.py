@@ -73,14 +73,10 @@ class Selected(Lazy):
 
     def full_axes(self, axes: Sequence[int]) -> list[int]:
         """Return the axes of ``values`` that stand for these axes."""
-        count = self.mask.ndim
-        return [
-            e
-            for d in axes
-            for e in (
-                range(d, d + count) if d == self.axis else [d if d < self.axis else d + count - 1]
-            )
-        ]
+        more, found = self.mask.ndim - 1, list[int]()
+        for d in axes:
+            found += range(d, d + more + 1) if d == self.axis else [d + more * (d > self.axis)]
+        return found
 
 
 def select(x: Value, mask: Value, axis: int, refuse: Callable[[], Exception]) -> Selected:

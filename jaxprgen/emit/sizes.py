@@ -156,11 +156,6 @@ def at_least_one(steps: Size) -> Size:
     return _jax.max_size(steps, 1)
 
 
-def with_rows(x: Value, count: Size) -> Value:
-    """Drop rows from the end of an array, or add some, for it to have this many."""
-    return type(x)(pad_end(current_builder(), x.atom(), 0, count))
-
-
 def shape_of(source: Var | np.ndarray[Any, Any]) -> tuple[Size, ...]:
     """Return the shape of what a value is made of."""
     return source.aval.shape if type(source) is Var else source.shape  # type: ignore[union-attr]

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.numpy.linalg import norm
 
 Function = Callable[..., Any]
 
@@ -101,11 +102,8 @@ def bfgs(
     def move(state: Any) -> Any:
         k, _, point = state
         length, *found = _line_search(slopes, point)
-        return (
-            k + 1,
-            length > 0,
-            _where(length > 0, point.moved(length * point.step, *found), point),
-        )
+        moved = point.moved(length * point.step, *found)
+        return k + 1, length > 0, _where(length > 0, moved, point)
 
     def goes_on(state: Any) -> Any:
         k, falls, point = state
@@ -113,7 +111,7 @@ def bfgs(
 
     x = start.ravel()
     value, slope = slopes(x)
-    scale = jnp.maximum(1, jnp.linalg.norm(slope))
+    scale = jnp.maximum(1, norm(slope))
     first = _Point(x, value, slope, jnp.eye(x.size, dtype=x.dtype) / scale)
     k, _, point = lax.while_loop(goes_on, move, (0, jnp.ones((), bool), first))
     point = _refined(slopes, point, limit - k)
@@ -159,7 +157,7 @@ def _refined(slopes: Function, point: _Point, limit: Any) -> _Point:
     def move(state: Any) -> Any:
         k, _, point = state
         value, new = slopes(point.x + point.step)
-        shrinks = jnp.linalg.norm(new) < jnp.linalg.norm(point.slopes)
+        shrinks = norm(new) < norm(point.slopes)
         shrinks &= value <= point.value + 4 * point.rounding
         return k + 1, shrinks, _where(shrinks, point.moved(point.step, value, new), point)
 
@@ -179,7 +177,7 @@ def newton(function: Function, start: Any, tolerance: float, limit: int) -> tupl
 
         def is_worse(trial: Any) -> Any:
             factor, moved = trial
-            return ~(jnp.linalg.norm(moved) < jnp.linalg.norm(y)) & (factor > 1e-6)
+            return ~(norm(moved) < norm(y)) & (factor > 1e-6)
 
         def halve(trial: Any) -> Any:
             factor = trial[0] / 2
@@ -187,7 +185,8 @@ def newton(function: Function, start: Any, tolerance: float, limit: int) -> tupl
 
         one = jnp.ones((), x.dtype)
         factor, moved = lax.while_loop(is_worse, halve, (one, values(x + step)))
-        return k + 1, x + factor * step, moved, _is_small(factor * step, x, tolerance)
+        is_small = norm(factor * step) <= tolerance * (1 + norm(x))
+        return k + 1, x + factor * step, moved, is_small
 
     def goes_on(state: Any) -> Any:
         k, _, y, ends = state
@@ -197,10 +196,6 @@ def newton(function: Function, start: Any, tolerance: float, limit: int) -> tupl
     x = start.ravel()
     _, x, y, ends = lax.while_loop(goes_on, move, (0, x, values(x), jnp.zeros((), bool)))
     return x.reshape(start.shape), (ends | jnp.all(y == 0)) & jnp.all(jnp.isfinite(x))
-
-
-def _is_small(step: Any, x: Any, tolerance: float) -> Any:
-    return jnp.linalg.norm(step) <= tolerance * (1 + jnp.linalg.norm(x))
 
 
 # --- Numbers ------------------------------------------------------------------------------
@@ -239,11 +234,6 @@ def bracketed(
     """
     eps = jnp.finfo(low.dtype).eps
 
-    def limit_of(a: Any, fa: Any, b: Any, fb: Any) -> tuple[Any, Any]:
-        """Return the best point, and the relative distance to keep from the ends."""
-        best = jnp.where(abs(fa) < abs(fb), a, b)
-        return best, (2 * eps * abs(best) + 0.5 * tolerance) / abs(b - a)
-
     def move(state: Any) -> Any:
         k, t, a, fa, b, fb, *_ = state
         x = a + t * (b - a)
@@ -252,12 +242,13 @@ def bracketed(
         c, fc = jnp.where(same, a, b), jnp.where(same, fa, fb)
         b, fb = jnp.where(same, b, a), jnp.where(same, fb, fa)
         a, fa = x, y
-        best, least = limit_of(a, fa, b, fb)
+        best = jnp.where(abs(fa) < abs(fb), a, b)
+        # The relative distance to keep from the ends.
+        least = (2 * eps * abs(best) + 0.5 * tolerance) / abs(b - a)
         xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
         fits = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
-        inverse = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (
-            fc - fb
-        )
+        inverse = fa / (fb - fa) * fc / (fb - fc)
+        inverse += (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
         t = jnp.clip(jnp.where(fits, inverse, 0.5), least, 1 - least)
         ends = (least > 0.5) | (fa == 0) | (fb == 0)
         return k + 1, t, a, fa, b, fb, jnp.where(fa == 0, a, jnp.where(fb == 0, b, best)), ends

@@ -125,15 +125,8 @@ def conv_general_dilated(x: Value, w: Value, axes: Sequence[Window], **options: 
         ]
     zeros = [axis.zeros_in_place_of_padding() for axis in axes]
     x = pad(x, [(0, 0, 0), (0, 0, 0), *((0, count, 0) for count in zeros)])
-    return lax.conv_general_dilated(
-        x,
-        w,
-        strides=[axis.stride for axis in axes],
-        padding=[
-            (axis.low, axis.high - count * axis.x_dilation)
-            for axis, count in zip(axes, zeros, strict=True)
-        ],
-        x_dilation=[axis.x_dilation for axis in axes],
-        w_dilation=[axis.w_dilation for axis in axes],
-        **options,
-    )
+    _, _, strides, x_dilation, w_dilation, low, high = zip(*axes, strict=True)
+    ends = [end - n * step for end, n, step in zip(high, zeros, x_dilation, strict=True)]
+    options |= {"x_dilation": [*x_dilation], "w_dilation": [*w_dilation]}
+    padding = list(zip(low, ends, strict=True))
+    return lax.conv_general_dilated(x, w, strides=[*strides], padding=padding, **options)

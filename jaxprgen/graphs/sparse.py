@@ -7,7 +7,7 @@ whose type holds the matrix's shape. An output becomes the same four. See
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,12 +39,11 @@ class OpenedGraph(NamedTuple):
 
     def moved(self, carried: Mapping[int, int]) -> dict[int, int]:
         """Return a mapping from outputs to inputs, which are arrays, by their new positions."""
-        more = len(PARTS) - 1
-        return {
-            o + more * sum(r < o for r in self.results): i
-            + more * sum(a < i for a in self.arguments)
-            for o, i in carried.items()
-        }
+
+        def moved(position: int, matrices: Iterable[int]) -> int:
+            return position + (len(PARTS) - 1) * sum(m < position for m in matrices)
+
+        return {moved(o, self.results): moved(i, self.arguments) for o, i in carried.items()}
 
 
 def opened(
@@ -72,13 +71,9 @@ def opened(
     made = [(v, _matrix(v, parts)) for v, parts in {**taken, **held}.items()]
     replaced = substitution(outputs, made)
     whole = [replaced.get(v, v) for v in outputs]
-    return OpenedGraph(
-        [part for v in inputs for part in taken.get(v, [v])],
-        [part for v in whole for part in (_properties(v) if is_sparse(v) else [v])],
-        replaced,
-        arguments,
-        results,
-    )
+    inputs = [part for v in inputs for part in taken.get(v, [v])]
+    outputs = [part for v in whole for part in (_properties(v) if is_sparse(v) else [v])]
+    return OpenedGraph(inputs, outputs, replaced, arguments, results)
 
 
 def _types(variable: Any) -> list[Any]:

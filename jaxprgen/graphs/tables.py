@@ -55,14 +55,11 @@ class Tables:
         self._ops = [node.op for node in self._nodes]
         ops = {id(op): i for i, op in enumerate(self._ops)}
         types: dict[Any, Any] = {}  # Equal types become one object.
-        self._rows = [
-            (
-                ops[id(node.op)],
-                [places[v] for v in node.inputs],
-                [(types.setdefault(v.type, v.type), v.name, line_of(v)) for v in node.outputs],
-            )
-            for node in nodes
-        ]
+        self._rows: list[tuple[int, list[int], list[Any]]] = []
+        for node in nodes:
+            kinds = (types.setdefault(v.type, v.type) for v in node.outputs)
+            made = [(kind, v.name, line_of(v)) for v, kind in zip(node.outputs, kinds, strict=True)]
+            self._rows.append((ops[id(node.op)], [places[v] for v in node.inputs], made))
         self._leaves = [_alone(v, v in given) for v in leaves]
         self._structure = _mapped(
             structure, lambda x: _Place(places[x]) if is_a(x, "graph.Variable") else x

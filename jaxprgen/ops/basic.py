@@ -57,11 +57,8 @@ def lower_alloc_empty(ctx: RuleContext, *sizes: Value) -> Uninitialized:
     found = [ctx.static_or_none(i) for i in range(len(sizes))]
     if all(n is not None for n in found):
         _sizes(ctx, 0, len(sizes))  # Negative sizes are an error.
-    return Uninitialized(
-        tuple(None if n is None else as_size(n) for n in found),
-        ctx.dtype,
-        lambda: full(_sizes(ctx, 0, len(sizes)), 0, ctx.dtype),
-    )
+    shape = tuple(None if n is None else as_size(n) for n in found)
+    return Uninitialized(shape, ctx.dtype, lambda: full(_sizes(ctx, 0, len(sizes)), 0, ctx.dtype))
 
 
 @lowers("tensor.ARange", folds=False)

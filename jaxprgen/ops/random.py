@@ -60,11 +60,8 @@ def _integers(key: Value, dtype: Dtype, shape: Shape, low: Value, high: Value) -
 _DISTRIBUTIONS: dict[str, tuple[Any, ...]] = {
     "Uniform": (distributions.uniform, "low high", "low <= high"),
     "Triangular": (
-        distributions.triangular,
-        "left mode right",
-        "left <= mode",
-        "mode <= right",
-        "left < right",
+        *(distributions.triangular, "left mode right"),
+        *("left <= mode", "mode <= right", "left < right"),
     ),
     "Beta": (distributions.beta, "alpha beta", "alpha > 0", "beta > 0"),
     "Rayleigh": (distributions.rayleigh, "scale", "scale >= 0"),

@@ -29,10 +29,7 @@ _REFUSED: dict[Any, Refusal] = {
     "scalar.SymPyCCode": Refusal(
         "only SymPy's C source defines it", "write the expression with Aesara's own functions"
     ),
-    "tensor.MPIRecv": _MPI,
-    "tensor.MPIRecvWait": _MPI,
-    "tensor.MPISend": _MPI,
-    "tensor.MPISendWait": _MPI,
+    **{f"tensor.MPI{name}": _MPI for name in ("Recv", "RecvWait", "Send", "SendWait")},
 }
 
 

@@ -51,15 +51,9 @@ def lower_solve_triangular(ctx: RuleContext, a: Value, y: Value) -> list[Value]:
     a, y = inexact(a, y)
     if not op.unit_diagonal:
         require_regular(ctx, lambda: matrix.is_regular_triangle(a))
-    x = systems.solve_triangular(
-        a,
-        y,
-        lower=bool(op.lower),
-        transpose=trans not in (0, "N"),
-        conjugate=trans in (2, "C"),
-        unit_diagonal=bool(op.unit_diagonal),
-    )
-    return declared(ctx, x)
+    how = {"lower": bool(op.lower), "unit_diagonal": bool(op.unit_diagonal)}
+    how |= {"transpose": trans not in (0, "N"), "conjugate": trans in (2, "C")}
+    return declared(ctx, systems.solve_triangular(a, y, **how))
 
 
 _WHOLE = {"sym": decompositions.symmetric, "her": decompositions.hermitian}

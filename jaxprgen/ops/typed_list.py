@@ -92,12 +92,9 @@ def lower_remove(ctx: RuleContext, items: list[Any], item: Any) -> list[list[Any
 
     where = ctx.decided([0, 1], first_equal) if both is None else first_equal(both)
     if where is None:
-        raise ctx.undecided(
-            [0, 1],
-            "The values of the items decide which one is removed, and are known only when the "
-            "program runs. Remove an item by its position instead: join the slices before and "
-            "after it.",
-        )
+        text = "The values of the items decide which one is removed, and are known only when the "
+        text += "program runs. Remove an item by its position instead: join the slices before and "
+        raise ctx.undecided([0, 1], f"{text}after it.")
     return [items[:where] + items[where + 1 :]]
 
 

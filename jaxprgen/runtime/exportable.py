@@ -137,26 +137,20 @@ def with_assumptions(specs: Sequence[Any], emit: Callable[[Sequence[Any]], Progr
         program = emit(specs)
         shapes = [x.shape for x in specs if isinstance(x, jax.ShapeDtypeStruct)]
         known = _jax.constraints_of(_jax.symbolic_scope(shapes))
-        found = [
-            condition
-            for eqn in _jax.every_equation(program.closed_jaxpr.jaxpr)
-            if eqn.primitive is _jax.shape_assertion_p
-            and (condition := asserted(eqn.params["error_message"]))
-            and condition not in {*known, *refused}
-            and not _is_circular(condition)
-        ]
-        if not found:
+        equations = _jax.every_equation(program.closed_jaxpr.jaxpr)
+        checks = (eqn for eqn in equations if eqn.primitive is _jax.shape_assertion_p)
+        found = (asserted(eqn.params["error_message"]) for eqn in checks)
+        condition = next((x for x in found if x and x not in {*known, *refused}), None)
+        if condition is None:
             return program, specs
+        symbol, _, other = condition.partition(" == ")
+        if symbol in re.findall(r"\w+", other):  # JAX would replace it without end.
+            refused.add(condition)
+            continue
         try:
-            specs = in_scope(specs, [*known, found[0]])
+            specs = in_scope(specs, [*known, condition])
         except ArgumentTypeError:
-            refused.add(found[0])
-
-
-def _is_circular(condition: str) -> bool:
-    """Return whether a symbol is to equal what holds it, which JAX would replace without end."""
-    symbol, _, other = condition.partition(" == ")
-    return symbol in re.findall(r"\w+", other)
+            refused.add(condition)
 
 
 def refuse_callbacks(plan: Plan, name: str, jaxpr: Jaxpr) -> None:

@@ -197,16 +197,10 @@ class LinkedProgram:
         def program(
             inputs: Sequence[Variable], ends: Sequence[Variable], fixed: Mapping[Variable, Any]
         ) -> StatefulProgram:
-            return StatefulProgram(
-                inputs,
-                ends[: len(results)],
-                shared,
-                dict(zip((names[v] for v in new), ends[len(results) :], strict=True)),
-                options._replace(checks=False),
-                linker.callbacks,
-                fixed,
-                options if options.checks else None,
-            )
+            updates = dict(zip((names[v] for v in new), ends[len(results) :], strict=True))
+            state = inputs, ends[: len(results)], shared, updates
+            unchecked, checked = options._replace(checks=False), options if options.checks else None
+            return StatefulProgram(*state, unchecked, linker.callbacks, fixed, checked)
 
         ends = [*results, *new.values()]
         self.programs = ByObjects(graph, storage_map, arguments, ends, program)

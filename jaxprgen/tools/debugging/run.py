@@ -219,12 +219,9 @@ class Run:
         around = (eqn, *(outer.eqn for outer in done.within))
         if any(_jax.is_transposed(each.source_info) for each in around):
             op += " of the gradient"
-        return Location(
-            node.op if node else op,
-            innermost_frame(eqn, done.within) or (node.frame if node else None),
-            equation_text(eqn, self._names),
-            iterations(done.within),
-        )
+        frame = innermost_frame(eqn, done.within) or (node.frame if node else None)
+        text = equation_text(eqn, self._names)
+        return Location(node.op if node else op, frame, text, iterations(done.within))
 
     def _computed(self, v: Any, value: Any, location: Location) -> Iterator[ComputedValue]:
         if type(v) is not Var:  # JAX has a type of its own for unread ones.
@@ -243,11 +240,9 @@ class Run:
     def _faults(self, done: Evaluated, node: Node | None, location: Location) -> Iterator[Finding]:
         """Yield the faults of an equation's results that its operands do not have."""
         eqn = done.eqn
-        pairs = [
-            (x, value)
-            for x, value in zip(eqn.invars, done.operands, strict=True)
-            if type(x) is Var and x not in self._own_constants
-        ]
+        every = zip(eqn.invars, done.operands, strict=True)
+        own = self._own_constants
+        pairs = [(x, value) for x, value in every if type(x) is Var and x not in own]
         if node and not pairs:
             self._own_constants.update(eqn.outvars)
             return

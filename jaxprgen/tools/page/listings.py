@@ -80,25 +80,15 @@ class ProgramListing:
         parts = [tag("b", *map(self._binder, eqn.outvars)), "=" if eqn.outvars else "", operation]
         line = " ".join([*filter(None, parts), *map(self._operand, eqn.invars)])
         line += times_text(repetitions(eqn, self._repeated))
-        return tag(
-            "p",
-            number,
-            tag("span", line),
-            *self._costs(flops(eqn), result_bytes(eqn)),
-            id=key,
-            data_n=node,
-            data_s=self._sources.index(frame),
-        )
+        parts = [number, tag("span", line), *self._costs(flops(eqn), result_bytes(eqn))]
+        return tag("p", *parts, id=key, data_n=node, data_s=self._sources.index(frame))
 
     def _costs(self, operations: int | None, size: float) -> list[str]:
         """Both costs, and for each a bar relative to the most expensive equation."""
         shares = zip((operations or 0, size), self._maxima, strict=True)
         bars = [tag("rect", width=f"{0 if n == math.inf else n / most:.0%}") for n, most in shares]
-        return [
-            tag("small", metric(operations) if operations != 0 else ""),
-            tag("small", metric(size)),
-            tag("svg", *bars),
-        ]
+        number = tag("small", metric(operations) if operations != 0 else "")
+        return [number, tag("small", metric(size)), tag("svg", *bars)]
 
     def _binder(self, v: Any) -> str:
         kind = tag("i", escape(f":{type_text(v.aval)}"))
@@ -177,15 +167,9 @@ class GraphListing:
     def _leaf(self, kind: str, place: int) -> str:
         names = tag("b", self._binder(place))
         frame = self._observation.frames[place]
-        return tag(
-            "p",
-            tag("mark", kind),
-            tag("span", names),
-            tag("code", escape(_source_text(frame))),
-            id=f"g{place}-row",
-            class_="leaf",
-            data_s=self._sources.index(frame),
-        )
+        parts = tag("mark", kind), tag("span", names), tag("code", escape(_source_text(frame)))
+        source = self._sources.index(frame)
+        return tag("p", *parts, id=f"g{place}-row", class_="leaf", data_s=source)
 
     def _node(self, i: int, node: Node, nodes: Sequence[Node]) -> str:
         """Return the row of a node, with the costs of all nodes that it stands for."""

@@ -14,7 +14,7 @@ from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit.callback import call_back
 from jaxprgen.emit.values import Array, Dtype
 from jaxprgen.errors import CallbackError, JaxprGenError, UndefinedGradientError
-from jaxprgen.graphs.library import is_array, is_sparse, library_for
+from jaxprgen.graphs.library import Variables, is_array, is_sparse, library_for
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.names import Apply, Variable, is_a, library_of, module_of
 from jaxprgen.lowering.static import static_or_ones, static_value
@@ -133,7 +133,7 @@ def _before_node(library: str) -> tuple[None, ...]:
     return (None,) * (len(inspect.signature(own).parameters) - len(("self", "node", "shapes")))
 
 
-def _values_of(ctx: RuleContext, xs: Sequence[Any], wanted: Sequence[Variable]) -> list[Any]:
+def _values_of(ctx: RuleContext, xs: Sequence[Any], wanted: Variables) -> list[Any]:
     """Return values of expressions of a node's inputs, of some of which only the shape is known.
 
     Inputs that determine a value become static.

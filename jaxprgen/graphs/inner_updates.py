@@ -9,11 +9,11 @@ PyTensor's Ops have no such updates.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from jaxprgen.errors import InvalidGraphError
-from jaxprgen.graphs.library import name_of
+from jaxprgen.graphs.library import Variables, name_of
 from jaxprgen.lowering.names import Apply, Variable, is_a, module_of
 from jaxprgen.lowering.traversal import toposort
 
@@ -31,7 +31,7 @@ def is_placeholder(variable: Variable) -> bool:
 
 
 def with_updates_outside(
-    outputs: Sequence[Variable], inputs: Iterable[Variable]
+    outputs: Variables, inputs: Iterable[Variable]
 ) -> tuple[list[Variable], dict[Variable, Variable]]:
     """Return a graph whose Ops return the new values of what they update.
 

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from jaxprgen.errors import InvalidGraphError
-from jaxprgen.graphs.library import library_for, name_of, named
+from jaxprgen.graphs.library import Variables, library_for, name_of, named
 from jaxprgen.lowering.graph import Plan
 from jaxprgen.lowering.names import Apply, Variable, is_a, module_of
 from jaxprgen.lowering.traversal import toposort
@@ -42,9 +42,7 @@ def ends_of(graph: Any, outputs: Any) -> tuple[tuple[Variable, ...], tuple[Varia
     return inputs, outputs
 
 
-def sorted_graph(
-    inputs: Sequence[Variable], outputs: Sequence[Variable]
-) -> tuple[Sequence[Variable], list[Apply]]:
+def sorted_graph(inputs: Variables, outputs: Variables) -> tuple[Variables, list[Apply]]:
     """Return the outputs and the sorted nodes of a graph, after what its library rewrites.
 
     See `jaxprgen.graphs.library.GraphLibrary.lowered`.
@@ -90,7 +88,7 @@ def _variables(given: Iterable[Any], role: str) -> tuple[Variable, ...]:
     return variables
 
 
-def with_key(inputs: Sequence[Variable], nodes: Sequence[Apply]) -> Sequence[Variable]:
+def with_key(inputs: Variables, nodes: Sequence[Apply]) -> Variables:
     """Return the inputs that are arrays, after a key if nodes draw random numbers.
 
     The states of all generators follow from the key; none of them is an argument.

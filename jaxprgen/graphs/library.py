@@ -10,7 +10,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -41,6 +41,8 @@ from jaxprgen.ops.identity import failed_check
 from jaxprgen.ops.ifelse import IF_ELSE, Branches
 from jaxprgen.texts import LONGEST, visible
 
+Variables: TypeAlias = Sequence[Variable]
+
 
 class GraphLibrary:
     """The `jaxprgen.lowering.graph.Library` of Aesara's and PyTensor's graphs.
@@ -57,7 +59,7 @@ class GraphLibrary:
     def __init__(
         self,
         compiled_loop: Callable[[Any], Any],
-        lowered: Callable[..., Sequence[Variable]] = lambda inputs, outputs, kinds: outputs,
+        lowered: Callable[..., Variables] = lambda inputs, outputs, kinds: outputs,
     ) -> None:
         self._compiled_loop = compiled_loop
         self.lowered = lowered

@@ -19,6 +19,7 @@ from jaxprgen.graphs.inner_updates import updates_inside, with_updates_outside
 from jaxprgen.graphs.interface import ends_of, sizes_by_place, sorted_graph, with_key
 from jaxprgen.graphs.known import KNOWN, known_nodes, unsupported_error, without_rule
 from jaxprgen.graphs.library import (
+    Variables,
     describe_op,
     frame_of,
     is_array,
@@ -40,7 +41,7 @@ from jaxprgen.lowering.registry import Registration, supported
 from jaxprgen.lowering.traversal import inner_nodes, toposort
 from jaxprgen.ops.ifelse import gather, lower_if_else
 
-Planned = Callable[[Sequence[Variable], Sequence[Variable], Sequence[Apply]], Plan]
+Planned = Callable[[Variables, Variables, Sequence[Apply]], Plan]
 """A function that plans the graph of these inputs, outputs and sorted nodes."""
 
 
@@ -121,7 +122,7 @@ def plan_of(
     )
 
 
-def _own_generators(inputs: Sequence[Variable], nodes: Sequence[Apply]) -> list[Variable]:
+def _own_generators(inputs: Variables, nodes: Sequence[Apply]) -> list[Variable]:
     """Return the generators that Ops without one, which draw from NumPy's global one, get."""
     read = dict.fromkeys(v for node in nodes for v in node.inputs if v.owner is None)
     given = {*inputs}
@@ -135,9 +136,7 @@ def _plan_again(
     return plan_of(inputs, outputs, shardings=shardings, **options)
 
 
-def plan_of_nodes(
-    inputs: Sequence[Variable], outputs: Sequence[Variable], nodes: Sequence[Apply]
-) -> Plan:
+def plan_of_nodes(inputs: Variables, outputs: Variables, nodes: Sequence[Apply]) -> Plan:
     """Return the plan of a part of a graph: these sorted nodes, all of which have rules."""
     return _planner(False, {})(with_key(inputs, nodes), outputs, nodes)
 
@@ -149,9 +148,7 @@ def _planner(callbacks: bool, fixed: Mapping[Variable, Any]) -> Planned:
     """Return a function that plans a graph, and each graph inside of its Ops once."""
     names = Names()
 
-    def plan(
-        inputs: Sequence[Variable], outputs: Sequence[Variable], nodes: Sequence[Apply]
-    ) -> Plan:
+    def plan(inputs: Variables, outputs: Variables, nodes: Sequence[Apply]) -> Plan:
         rules = _rules_of(nodes, callbacks)
         names.add(nodes)
         return fold_constants(_unfolded(inputs, outputs, nodes, rules, fixed, names, inner))
@@ -164,8 +161,8 @@ def _planner(callbacks: bool, fixed: Mapping[Variable, Any]) -> Planned:
 
 
 def _unfolded(
-    inputs: Sequence[Variable],
-    outputs: Sequence[Variable],
+    inputs: Variables,
+    outputs: Variables,
     nodes: Sequence[Apply],
     rules: Mapping[Apply, Registration],
     fixed: Mapping[Variable, Any],

@@ -12,16 +12,13 @@ from jax.sharding import NamedSharding
 from jaxprgen import _jax
 from jaxprgen.arguments.shardings import placed, sharding_of
 from jaxprgen.errors import InvalidGraphError, ShardingError
-from jaxprgen.graphs.library import is_array, is_sparse, name_of, named
+from jaxprgen.graphs.library import Variables, is_array, is_sparse, name_of, named
 from jaxprgen.ir import canonical_dtype
 from jaxprgen.lowering.names import Apply, Variable, is_a
 
 
 def shardings_of(
-    given: Mapping[Any, Any],
-    inputs: Sequence[Variable],
-    outputs: Sequence[Variable],
-    nodes: Sequence[Apply],
+    given: Mapping[Any, Any], inputs: Variables, outputs: Variables, nodes: Sequence[Apply]
 ) -> dict[Variable, NamedSharding]:
     """Return the shardings of variables.
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxprgen.arguments.sparse import PARTS, parts_of, row_or_column
-from jaxprgen.graphs.library import is_sparse
+from jaxprgen.graphs.library import Variables, is_sparse
 from jaxprgen.graphs.state import substitution
 from jaxprgen.lowering.names import Apply, Variable, is_a, module_of
 
@@ -31,8 +31,8 @@ class OpenedGraph(NamedTuple):
         The formats of the matrices among the inputs and outputs as they were, by position.
     """
 
-    inputs: Sequence[Variable]
-    outputs: Sequence[Variable]
+    inputs: Variables
+    outputs: Variables
     replaced: Mapping[Variable, Variable]
     arguments: Mapping[int, str]
     results: Mapping[int, str]
@@ -46,9 +46,7 @@ class OpenedGraph(NamedTuple):
         return {moved(o, self.results): moved(i, self.arguments) for o, i in carried.items()}
 
 
-def opened(
-    inputs: Sequence[Variable], outputs: Sequence[Variable], nodes: Sequence[Apply]
-) -> OpenedGraph | None:
+def opened(inputs: Variables, outputs: Variables, nodes: Sequence[Apply]) -> OpenedGraph | None:
     """Return the graph of the arrays of its matrices; None if no matrix is an end of the graph.
 
     Shared variables that are matrices are read as arrays, too.

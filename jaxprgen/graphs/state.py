@@ -13,7 +13,7 @@ from jaxprgen.graphs.inner_updates import (
     require_not_updated_twice,
     with_updates_outside,
 )
-from jaxprgen.graphs.library import name_of
+from jaxprgen.graphs.library import Variables, name_of
 from jaxprgen.graphs.shardings import shardings_of
 from jaxprgen.graphs.tables import Tables, remade
 from jaxprgen.lowering.names import Variable, is_a, library_of, module_of
@@ -131,7 +131,7 @@ def _updates(pairs: Sequence[tuple[Any, Any]]) -> dict[Any, Variable]:
     return found
 
 
-def _shared_leaves(outputs: Sequence[Variable], known: Iterable[Variable]) -> list[Any]:
+def _shared_leaves(outputs: Variables, known: Iterable[Variable]) -> list[Any]:
     """Return the shared variables that outputs depend on, in the order of computation."""
     found: dict[Any, None] = {}
     known = set(known)
@@ -142,7 +142,7 @@ def _shared_leaves(outputs: Sequence[Variable], known: Iterable[Variable]) -> li
     return list(found)
 
 
-def names_of(variables: Sequence[Variable]) -> list[str]:
+def names_of(variables: Variables) -> list[str]:
     """Return distinct names of variables, numbered where one is missing or taken."""
     found: dict[str, None] = {}  # An ordered set.
     for i, variable in enumerate(variables):
@@ -150,9 +150,7 @@ def names_of(variables: Sequence[Variable]) -> list[str]:
     return list(found)
 
 
-def substitute(
-    outputs: Sequence[Variable], replaced: Sequence[tuple[Variable, Any]]
-) -> list[Variable]:
+def substitute(outputs: Variables, replaced: Sequence[tuple[Variable, Any]]) -> list[Variable]:
     """Return outputs with some variables replaced; the graph itself does not change.
 
     Raises
@@ -165,7 +163,7 @@ def substitute(
 
 
 def substitution(
-    outputs: Sequence[Variable], replaced: Sequence[tuple[Variable, Any]]
+    outputs: Variables, replaced: Sequence[tuple[Variable, Any]]
 ) -> dict[Variable, Variable]:
     """Return what takes the place of each variable that depends on others that are replaced.
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from jaxprgen._jax import Frame
 from jaxprgen.errors import UnpicklableError
-from jaxprgen.graphs.library import describe_op, is_array, line_of, name_of, origin
+from jaxprgen.graphs.library import Variables, describe_op, is_array, line_of, name_of, origin
 from jaxprgen.lowering.names import LIBRARIES, Apply, Variable, is_a, module_of
 from jaxprgen.lowering.portable import portable
 from jaxprgen.lowering.registry import ADOPTED, adopt, registered
@@ -39,7 +39,7 @@ class Tables:
         The variables at which the graph ends. They lose their values and owners.
     """
 
-    def __init__(self, structure: Any, inputs: Sequence[Variable]) -> None:
+    def __init__(self, structure: Any, inputs: Variables) -> None:
         found: list[Any] = []
         _mapped(structure, found.append)
         found = [x for x in found if is_a(x, "graph.Variable")]

@@ -18,7 +18,7 @@ from jaxprgen.graphs.check.findings import (
 )
 from jaxprgen.graphs.interface import ends_of, sorted_graph
 from jaxprgen.graphs.known import known_nodes, without_rule
-from jaxprgen.graphs.library import frame_of, is_array, name_of
+from jaxprgen.graphs.library import Variables, frame_of, is_array, name_of
 from jaxprgen.graphs.plan import plan_of_nodes
 from jaxprgen.graphs.sparse import opened
 from jaxprgen.lowering.names import Apply, Variable, is_a
@@ -145,10 +145,7 @@ def _no_rule(node: Apply) -> Trouble | None:
 
 
 def _lower(
-    nodes: Sequence[Apply],
-    given: Sequence[Variable],
-    wanted: Sequence[Variable],
-    blocked: set[Apply],
+    nodes: Sequence[Apply], given: Variables, wanted: Variables, blocked: set[Apply]
 ) -> Lowered:
     """Lower the nodes that are not blocked. Results of the others are inputs."""
     others = [node for node in nodes if node in blocked]
@@ -227,10 +224,7 @@ def _cut(chain: list[Apply]) -> list[Apply]:
 
 
 def _largest_subset(
-    nodes: Sequence[Apply],
-    blocked: set[Apply],
-    given: Sequence[Variable],
-    wanted: Sequence[Variable],
+    nodes: Sequence[Apply], blocked: set[Apply], given: Variables, wanted: Variables
 ) -> Subset:
     """Return the largest stage, or the whole graph if no node is blocked.
 

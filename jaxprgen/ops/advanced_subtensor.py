@@ -58,12 +58,11 @@ def _with_slices(ctx: RuleContext, entries: Sequence[Any], first: int) -> list[A
     def bound(position: int | None) -> Any:
         return None if position is None else ctx.static_int(position)
 
-    return [
-        slice(*map(bound, (i.start, i.stop, i.step)))
-        if isinstance(i, slice)
-        else entries[i - first]
-        for i in _positions(ctx.node, first)
-    ]
+    def filled(i: Any) -> Any:
+        is_slice = isinstance(i, slice)
+        return slice(*map(bound, (i.start, i.stop, i.step))) if is_slice else entries[i - first]
+
+    return [filled(i) for i in _positions(ctx.node, first)]
 
 
 def lone_mask(node: Apply, first: int) -> int | None:
@@ -195,16 +194,13 @@ def _entries(ctx: RuleContext, x: Value, index: Sequence[Any], first: int) -> li
     ]
     shape, bounds = x.shape, _upper_bounds(ctx, entries, first)
     entries = _with_slices(ctx, entries, first)
+
+    def is_unsure(axis: int, entry: Any) -> bool:
+        bound = bounds.get(id(entry))
+        return bound is None or not is_at_most([bound - shape[axis]], 0)
+
     by_axis = ga.entries_by_axis(shape, entries)
-    check_bounds(
-        ctx,
-        shape,
-        (
-            (d, e)
-            for d, e in by_axis
-            if id(e) not in bounds or not is_at_most([bounds[id(e)] - shape[d]], 0)
-        ),
-    )
+    check_bounds(ctx, shape, [pair for pair in by_axis if is_unsure(*pair)])
     return entries
 
 
@@ -257,28 +253,26 @@ def _counts(masks: Sequence[Array]) -> tuple[int, ...]:
 
 def _unknown_count(ctx: RuleContext, positions: Sequence[int]) -> JaxprGenError:
     """Return the error for masks whose number of true elements must be known."""
-    names = " and of ".join(map(ctx.label, positions))
-    return ctx.undecided(
-        positions,
-        f"The number of true elements of {names} decides a shape, and is known only when the "
-        f"program runs; keep the shape: {library_of(ctx.op)}.tensor.switch(mask, x, fill), and "
-        f"reduce with the mask as weights. {SIZED}",
+    names, library = " and of ".join(map(ctx.label, positions)), library_of(ctx.op)
+    instead = (
+        f"keep the shape: {library}.tensor.switch(mask, x, fill), and reduce with the mask as "
     )
+    text = f"The number of true elements of {names} decides a shape, and is known only when the "
+    return ctx.undecided(positions, f"{text}program runs; {instead}weights. {SIZED}")
 
 
 def _require_count(ctx: RuleContext, mask: Value, position: int, count: int) -> None:
     if sel.count(mask).static == count:
         return
-    ctx.require(
-        lambda: ew.equal(sel.count(mask), count),
-        ShapeMismatchError,
-        f"There are {count} values to write where {ctx.label(position)} is true, which has {{}} "
-        "true elements.",
-        f"whether {ctx.label(position)} has {count} true elements, as many as there are values to "
-        "write. If not, the Op raises ValueError, and this program writes the values in order, and "
-        "repeats the last one if there are too few",
-        sel.count(mask),
+    label, found = ctx.label(position), sel.count(mask)
+    fails = f"There are {count} values to write where {label} is true, which has {{}} true "
+    fails += "elements."
+    unchecked = (
+        f"whether {label} has {count} true elements, as many as there are values to write. If not, "
+        "the Op raises ValueError, and this program writes the values in order, and repeats the "
+        "last one if there are too few"
     )
+    ctx.require(lambda: ew.equal(found, count), ShapeMismatchError, fails, unchecked, found)
 
 
 @lowers("tensor.Nonzero")

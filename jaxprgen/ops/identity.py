@@ -104,14 +104,10 @@ def lower_check(ctx: RuleContext, x: Value, *conditions: Value) -> Value:
     unknown = [t for t in truths if t.static is None]
     if unknown:
         holds = functools.reduce(operator.and_, unknown)
-        op = ctx.op
-        ctx.require(
-            lambda: holds,
-            error_of(op),
-            message_of(op),
-            f"whether the condition of {op} is true. If not, the Op raises "
-            f"{op.exc_type.__name__}, and this program goes on",
-        )
+        op, raised = ctx.op, ctx.op.exc_type.__name__
+        unchecked = f"whether the condition of {op} is true. If not, the Op raises {raised}, and "
+        unchecked += "this program goes on"
+        ctx.require(lambda: holds, error_of(op), message_of(op), unchecked)
     return x
 
 

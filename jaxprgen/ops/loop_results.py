@@ -85,15 +85,11 @@ def _row(ctx: RuleContext, x: LoopRows, index: int | Value) -> Value | None:
         return None
     row, inside = found
     if inside is not None:
-        ctx.require(
-            lambda: inside,
-            IndexOutOfBoundsError,
-            "The loop ends before it reaches this row.",
-            "whether the loop reaches this row. If not, the Op raises IndexError, and this program "
-            "uses the nearest of the rows that the loop can reach"
-            if unstacked[0] is None
-            else "",
-        )
+        unchecked = "whether the loop reaches this row. If not, the Op raises IndexError, and this "
+        unchecked += "program uses the nearest of the rows that the loop can reach"
+        unchecked = unchecked if unstacked[0] is None else ""
+        fails = "The loop ends before it reaches this row."
+        ctx.require(lambda: inside, IndexOutOfBoundsError, fails, unchecked)
     return row
 
 

@@ -125,10 +125,8 @@ def _require_some(ctx: RuleContext, x: Selected) -> None:
         raise ShapeMismatchError(
             f"{ctx.op} needs at least one element: the mask has shape {x.mask.shape}."
         )
-    ctx.require(
-        lambda: reduce.bitwise_or(x.mask, range(x.mask.ndim)),
-        ShapeMismatchError,
-        "A mask selects no element, and none is an extremum.",
-        "whether a mask selects any element to take an extremum of. If not, the Op raises "
-        "ValueError, and this program returns the neutral element",
-    )
+    fails = "A mask selects no element, and none is an extremum."
+    unchecked = "whether a mask selects any element to take an extremum of. If not, the Op raises "
+    unchecked += "ValueError, and this program returns the neutral element"
+    every = range(x.mask.ndim)
+    ctx.require(lambda: reduce.bitwise_or(x.mask, every), ShapeMismatchError, fails, unchecked)

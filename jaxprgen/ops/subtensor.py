@@ -5,13 +5,14 @@ Ops that work in place have the rules of those that do not, because programs hav
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxprgen._jax import identity
+from jaxprgen._jax import Size, identity
 from jaxprgen.emit import elementwise as ew
 from jaxprgen.emit import index as ix
 from jaxprgen.emit.deferred import Cut
@@ -222,13 +223,17 @@ def check_bounds(ctx: RuleContext, shape: Sequence[int], index: Iterable[tuple[i
             )
         elif isinstance(i, Value) and i.static is None:
             key = "bounds", identity(i.source), shape[axis]
-            if ctx.builder.memoized(key, lambda: ctx.step) is not ctx.step:
-                continue
-            ctx.require(
-                lambda i=i, n=shape[axis]: ix.in_bounds(i, n),
-                IndexOutOfBoundsError,
-                f"Index {{}} is out of bounds for axis {axis} of size {shape[axis]}.",
-                f"whether every index is within axis {axis} of size {shape[axis]}. If one is not, "
-                "the Op raises IndexError, and this program uses the nearest element",
-                i,
-            )
+            if ctx.builder.memoized(key, lambda: ctx.step) is ctx.step:
+                require_in_bounds(ctx, i, axis, shape[axis], "uses the nearest element")
+
+
+def require_in_bounds(
+    ctx: RuleContext, index: Value, axis: int, size: Size, otherwise: str
+) -> None:
+    """Check that indices are within an axis; ``otherwise`` says what the program does if not."""
+    where = f"axis {axis} of size {size}"
+    unchecked = f"whether every index is within {where}. If one is not, the Op raises IndexError, "
+    unchecked += f"and this program {otherwise}"
+    fails = f"Index {{}} is out of bounds for {where}."
+    in_bounds = functools.partial(ix.in_bounds, index, size)
+    ctx.require(in_bounds, IndexOutOfBoundsError, fails, unchecked, index)

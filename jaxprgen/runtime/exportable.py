@@ -60,24 +60,20 @@ def exportable(
     names = [i.name for i in plan.inputs]
     names += [*(f"constant_{i}" for i in range(len(constants))), *(s.name for s in plan.shared)]
     is_fixed = {i if i < count else i + len(constants) for i in fixed}
-    hidden = [i for i in range(len(values)) if i in is_fixed or i >= count]
-    small = {i: values[i] for i in hidden if i in is_fixed and is_small(values[i])}
-    places = [i for i in hidden if i not in small]
+    small = {i: values[i] for i in is_fixed if is_small(values[i])}
+    places = [i for i in range(len(values)) if i not in open_places and i not in small]
     data = sorted(zip(named_apart([names[i] for i in places]), places, strict=True))
 
     def flat(*passed: Any) -> list[Any]:
         found = dict(zip([*open_places, *(i for _, i in data)], passed, strict=True)) | small
         return function(*(found[i] for i in range(len(values))))
 
-    return Exportable(
-        options.name,
-        tuple(plan.inputs[i] for i in open_places),
-        tuple(_type_of(specs[i]) for i in open_places),
-        {name: _as_data(values[i]) for name, i in data},
-        flat,
-        options.results_tree(len(plan.output_places)),
-        {plan.inputs[i].name: specs[i] for i in sorted(fixed) if i < count},
-    )
+    inputs = tuple(plan.inputs[i] for i in open_places)
+    types = tuple(_type_of(specs[i]) for i in open_places)
+    held = {name: _as_data(values[i]) for name, i in data}
+    tree = options.results_tree(len(plan.output_places))
+    known = {plan.inputs[i].name: specs[i] for i in sorted(fixed) if i < count}
+    return Exportable(options.name, inputs, types, held, flat, tree, known)
 
 
 def _type_of(x: Any) -> jax.ShapeDtypeStruct:

@@ -81,16 +81,14 @@ class LinkerMixin:
         """Return a `LinkedProgram`, the containers of its inputs, and those of its outputs."""
         graph = self.fgraph
         if graph.profile:
-            warnings.warn(
+            text = (
                 "Mode JAXPR runs a graph as one program: a profile of it has no times of nodes.\n"
                 "f.compiled.report(...) lists the cost of every node, jax.profiler.trace times the "
-                "program's operations.",
-                ProfileWarning,
-                stacklevel=levels_to_user(),
+                "program's operations."
             )
-        _, _, storages = self.map_storage(
-            graph, graph.toposort(), input_storage, output_storage, storage_map
-        )
+            warnings.warn(text, ProfileWarning, stacklevel=levels_to_user())
+        given = input_storage, output_storage, storage_map
+        _, _, storages = self.map_storage(graph, graph.toposort(), *given)
         inputs = [self._with_cell(v, storages[v]) for v in graph.inputs]
         outputs = [self.containers[1](v, storages[v], readonly=True) for v in graph.outputs]
         name = getattr(graph, "name", None) or ""  # PyTensor's graphs have none.

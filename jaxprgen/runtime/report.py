@@ -103,13 +103,12 @@ class Report(NamedTuple):
             "bytes for intermediate results": self.temporary_bytes,
         }
         said = ", ".join(f"{cost:.0f} {what}" for what, cost in costs.items() if cost is not None)
+        data = f"Data decide {self.data_equations} equations once; {self.data_bytes} bytes are kept"
         lines = [
             table,
             f"Not shown: {hidden}" if hidden else "",
             f"{self.name}: {self.equations} equations, {self.constant_bytes} bytes of constants",
-            f"Data decide {self.data_equations} equations once; {self.data_bytes} bytes are kept"
-            if self.data_equations
-            else "",
+            data if self.data_equations else "",
             f"Repeats: {repeats}" if repeats else "",
             f"XLA: {said or 'was not asked'}",
             _travelling(self.collectives),

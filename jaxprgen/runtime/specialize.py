@@ -226,15 +226,10 @@ class Specializer:
         outputs: list[Atom] = []
         mesh = explicit_mesh(plan, types, given)
         with _jax.partitioned(mesh), Builder(_jax.unsharded(types, mesh)) as builder:
+            static, checks = usable(needs.static, False), self._options.checks
+            announce, observer = self._announcements.of_node, self._observer
             lowering = Lowering(
-                plan,
-                builder,
-                shared,
-                usable(needs.static, False),
-                self._options.checks,
-                self._announcements.of_node,
-                guards=guards,
-                observer=self._observer,
+                plan, builder, shared, static, checks, announce, guards=guards, observer=observer
             )
             constrain_leaves(lowering)
             for i, value in enumerate(lowering.run()):
@@ -242,12 +237,10 @@ class Specializer:
                 builder.source_info = plan.source_infos[place]
                 atom = end_of(value).atom()
                 outputs.append(constrained_output(plan, i, atom, arguments))
-            closed = builder.build(
-                outputs,
-                name=self._options.name,
-                arg_names=[plan.library.name(plan.variables[place]) for place in plan.input_places],
-                result_names=[f"result[{i}]" for i in range(len(outputs))],
-            )
+            names = [plan.library.name(plan.variables[place]) for place in plan.input_places]
+            results = [f"result[{i}]" for i in range(len(outputs))]
+            name = self._options.name
+            closed = builder.build(outputs, name=name, arg_names=names, result_names=results)
             emitted = time.perf_counter()
             closed = without_values(closed, shared, [self._options.passes])
         if mesh is not None:

@@ -86,14 +86,10 @@ class StatefulProgram:
         self.kept = [n for n, (v, _) in kept.items() if n in updates or not is_sparse(v)]
         read = {n: v for n, (v, _) in kept.items() if not (is_sparse(v) or v in (fixed or {}))}
         places = {n: i for i, n in enumerate(read)}
+        carried = {self._count + i: places[n] for i, n in enumerate(updates) if n in places}
+        ends, where = ([*read.values(), *inputs], [*outputs, *updates.values()]), shardings
         plan = plan_of(
-            [*read.values(), *inputs],
-            [*outputs, *updates.values()],
-            callbacks=callbacks,
-            states=True,
-            fixed=fixed,
-            shardings=shardings,
-            carried={self._count + i: places[n] for i, n in enumerate(updates) if n in places},
+            *ends, callbacks=callbacks, states=True, fixed=fixed, shardings=where, carried=carried
         )
         is_data = [n not in updates and plan.inputs[i].dtype is not KEY for n, i in places.items()]
         plan = replace(plan, data=[i for i, found in enumerate(is_data) if found])
@@ -219,15 +215,10 @@ class StatefulFunction(StatefulProgram):
         self._rebuild = rebuild
         self._made_of = graph, rebuild, options, callbacks
         updates = {n: graph.updates[v] for n, v in graph.shared.items() if v in graph.updates}
-        super().__init__(
-            graph.inputs,
-            graph.outputs,
-            {n: (v, cell_of(v.container)) for n, v in graph.shared.items()},
-            updates,
-            options,
-            callbacks,
-            shardings={v: sharding.restored() for v, sharding in graph.shardings.items()},
-        )
+        kept = {n: (v, cell_of(v.container)) for n, v in graph.shared.items()}
+        where = {v: sharding.restored() for v, sharding in graph.shardings.items()}
+        ends = graph.inputs, graph.outputs
+        super().__init__(*ends, kept, updates, options, callbacks, shardings=where)
         self.__signature__ = signature(graph.names, graph.defaults)
         self._names = list(self.__signature__.parameters)
         self._defaults = {self._names[i]: value for i, value in graph.defaults.items()}

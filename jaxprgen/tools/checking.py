@@ -89,14 +89,13 @@ def not_finite(evaluate: Callable[[Point], tuple[Any, Point]], start: Point) -> 
 
 def warn(what: str, value: float, names: Iterable[Any], where: str) -> None:
     """Issue a `GradientWarning` about a function and the names of arguments."""
-    warnings.warn(
+    text = (
         f"The gradient of {what} with respect to {', '.join(map(repr, names))} is not finite at a "
         f"point where the value is {value:.6g}.{where}\n"
         "  Samplers cannot enter such a region, so that draws may follow another distribution.\n"
-        "  Rewrite the formula, or the rule of its derivative, so that the derivative is finite.",
-        GradientWarning,
-        stacklevel=levels_to_user(),
+        "  Rewrite the formula, or the rule of its derivative, so that the derivative is finite."
     )
+    warnings.warn(text, GradientWarning, stacklevel=levels_to_user())
 
 
 def origin(gradient: Callable[..., Any], *args: Any) -> str:

@@ -63,15 +63,10 @@ def show(options: argparse.Namespace) -> int:
 def export(options: argparse.Namespace) -> int:
     """Save the program of a graph, and return the exit status."""
     f = compile(*_load(options.graph))
-    sha256 = save(
-        options.output,
-        f,
-        *_types(f, options.arg, options.constraint),
-        platforms=options.platform or None,
-        vjp_order=options.vjp_order,
-        batched=options.batched,
-        executable=[_executable(text) for text in options.executable],
-    )
+    types = _types(f, options.arg, options.constraint)
+    how: dict[str, Any] = {"platforms": options.platform or None, "vjp_order": options.vjp_order}
+    how |= {"batched": options.batched, "executable": [*map(_executable, options.executable)]}
+    sha256 = save(options.output, f, *types, **how)
     size = Path(options.output).stat().st_size
     print(visible(f"{options.output}: {size} bytes, SHA-256 {sha256}", None))
     return 0

@@ -124,14 +124,10 @@ class _Attempt:
     def _lower(self, builder: Builder) -> None:
         """Lower every step, and the outputs. Stand-ins take the place of results that fail."""
         plan = self._plan
+        known, asked = ({i: self._value(i) for i in each} for each in (self._known, self._asked))
+        guards = Guards(frozenset(self._deciding), asked)
         lowering = Lowering(
-            plan,
-            builder,
-            self._shared,
-            {i: self._value(i) for i in self._known},
-            checks=False,
-            announce=lambda *_: None,
-            guards=Guards(frozenset(self._deciding), {i: self._value(i) for i in self._asked}),
+            plan, builder, self._shared, known, checks=False, announce=_ignore, guards=guards
         )
         values = lowering.values
         for step in lowering.steps:
@@ -190,6 +186,10 @@ class _Attempt:
             return np.asarray(self._shared[i - len(self._shapes)])
         shape = tuple(SIZE if _jax.is_symbolic(n) else n for n in self._shapes[i])
         return np.full(shape, SIZE).astype(self._plan.inputs[i].dtype)
+
+
+def _ignore(*_: object) -> None:
+    """Announce nothing."""
 
 
 def _type(shape: Shape, dtype: Any) -> Any:

@@ -26,6 +26,7 @@ from jaxprgen.ops.sparse.operands import (
     order_of,
     warn_of_dense,
 )
+from jaxprgen.ops.subtensor import require_in_bounds
 
 # --- Construction and properties ----------------------------------------------------------
 
@@ -201,20 +202,13 @@ def lower_get_item_scalar(ctx: RuleContext, x: Sparse, row: Value, column: Value
 def _index(ctx: RuleContext, x: Sparse, index: Value, axis: int) -> Value:
     """Return a vector of indices of an axis, counted from the front."""
     size, known = x.shape[axis], index.static
-    fails = f"Index {{}} is out of bounds for axis {axis} with size {size}."
     if known is not None and isinstance(size, int):
         outside = known[(known < -size) | (known >= size)]
         if outside.size:
-            raise IndexOutOfBoundsError(fails.format(outside.flat[0]))
+            text = f"Index {outside.flat[0]} is out of bounds for axis {axis} with size {size}."
+            raise IndexOutOfBoundsError(text)
     else:
-        ctx.require(
-            lambda: ix.in_bounds(index, size),
-            IndexOutOfBoundsError,
-            fails,
-            f"whether every index is within axis {axis} of size {size}. If one is not, the Op "
-            "raises IndexError, and this program finds zeros there",
-            index,
-        )
+        require_in_bounds(ctx, index, axis, size, "finds zeros there")
     return ix.wrap(reshape(index, (index.size,)), size, INT32)
 
 

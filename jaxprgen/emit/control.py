@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -60,7 +60,8 @@ def _values(b: Builder) -> list[Value]:
     return [Value(v) for v in b.inputs]
 
 
-StepFunction = Callable[..., tuple[Sequence[Value], Sequence[Value], Value | None]]
+Values: TypeAlias = Sequence[Value]
+StepFunction = Callable[..., tuple[Values, Values, Value | None]]
 """``step(*constants, *carries, *slices)`` emits one step into a builder of its own.
 
 It returns the next carries, of the same types, the results of the step, and whether this is the
@@ -93,11 +94,7 @@ class LoopResult(NamedTuple):
 
 
 def scan(
-    step: StepFunction,
-    constants: Sequence[Value],
-    carries: Sequence[Value],
-    arrays: Sequence[Value],
-    length: Size,
+    step: StepFunction, constants: Values, carries: Values, arrays: Values, length: Size
 ) -> LoopResult:
     """Loop over the rows of arrays for a known number of steps, as `jax.lax.scan`.
 
@@ -167,11 +164,7 @@ def _loop(
 
 
 def unrolled(
-    step: StepFunction,
-    constants: Sequence[Value],
-    carries: Sequence[Value],
-    arrays: Sequence[Value],
-    length: int,
+    step: StepFunction, constants: Values, carries: Values, arrays: Values, length: int
 ) -> LoopResult:
     """Emit steps one after the other, as `scan`; rows of known arrays are known.
 
@@ -216,9 +209,9 @@ def _varying(xs: Sequence[Value], given: Sequence[Var]) -> list[Atom]:
 
 def until(
     step: StepFunction,
-    constants: Sequence[Value],
-    carries: Sequence[Value],
-    arrays: Sequence[Value],
+    constants: Values,
+    carries: Values,
+    arrays: Values,
     limit: Value,
     bound: Size | None,
     irreversible: Callable[[], Exception],
@@ -291,9 +284,9 @@ def _with_row(x: Value, row: Value, i: Value) -> Value:
 
 def cond(
     predicate: Value,
-    then: Callable[..., Sequence[Value]],
-    otherwise: Callable[..., Sequence[Value]],
-    operands: Sequence[Value],
+    then: Callable[..., Values],
+    otherwise: Callable[..., Values],
+    operands: Values,
 ) -> list[Value]:
     """Return ``then(*operands)`` if a boolean scalar is true, else ``otherwise(*operands)``.
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from jaxprgen import _jax, collector
-from jaxprgen._jax import SourceInfo
 from jaxprgen.arguments.inputs import KEY, Input
 from jaxprgen.arguments.shardings import PortableSharding
 from jaxprgen.errors import InvalidGraphError
@@ -151,66 +150,39 @@ def _planner(callbacks: bool, fixed: Mapping[Variable, Any]) -> Planned:
     def plan(inputs: Variables, outputs: Variables, nodes: Sequence[Apply]) -> Plan:
         rules = _rules_of(nodes, callbacks)
         names.add(nodes)
-        return fold_constants(_unfolded(inputs, outputs, nodes, rules, fixed, names, inner))
+        arguments = tuple(_input(v) for v in inputs)
+        numbering = _Numbering(fixed, names)
+        for variable in inputs:
+            numbering.add_leaf(variable)
+        gathered, of_branches = gather(nodes, outputs)
+        places = [numbering.add_node(node) for node in gathered]
+        output_places = tuple(numbering.place_of(v) for v in outputs)
+        if numbering.missing:
+            raise InvalidGraphError(_missing_text(numbering.missing))
+        source_infos = numbering.origins.source_infos()
+        steps: list[Step] = []
+        for node, (read, made) in zip(gathered, places, strict=True):
+            rule = rules.get(node, Registration(lower_if_else))
+            types = tuple([_output_type(v) for v in node.outputs])
+            named = (p for p, v in zip(made, node.outputs, strict=True) if v.name)
+            info = source_infos[next(named, made[0])]
+            steps.append(Step(node, rule, read, made, types, info, node in of_branches))
+        ends = tuple(range(len(arguments))), output_places
+        whole = Plan(
+            library_for(outputs[0]),
+            *(tuple(numbering.variables), source_infos, arguments, *ends, tuple(numbering.shared)),
+            numbering.values,
+            tuple(steps),
+            inner=inner,
+            generators=tuple(numbering.generators),
+        )
+        return fold_constants(whole)
 
     @functools.cache
     def inner(graph: FunctionGraph) -> Plan:
         return plan(graph.inputs, graph.outputs, toposort(graph.outputs, set(graph.inputs)))
 
     return plan
-
-
-def _unfolded(
-    inputs: Variables,
-    outputs: Variables,
-    nodes: Sequence[Apply],
-    rules: Mapping[Apply, Registration],
-    fixed: Mapping[Variable, Any],
-    names: Names,
-    inner: Callable[[Any], Plan],
-) -> Plan:
-    """Return a plan in which nodes of constants are steps like all others."""
-    arguments = tuple(_input(v) for v in inputs)
-    numbering = _Numbering(fixed, names)
-    for variable in inputs:
-        numbering.add_leaf(variable)
-    gathered, of_branches = gather(nodes, outputs)
-    places = [numbering.add_node(node) for node in gathered]
-    output_places = tuple(numbering.place_of(v) for v in outputs)
-    if numbering.missing:
-        raise InvalidGraphError(_missing_text(numbering.missing))
-    source_infos = numbering.origins.source_infos()
-    steps = [
-        _step(node, rules.get(node, Registration(lower_if_else)), *ends, source_infos)
-        for node, ends in zip(gathered, places, strict=True)
-    ]
-    if of_branches:
-        steps = [step._replace(may_fail=step.node in of_branches) for step in steps]
-    places = tuple(range(len(arguments)))
-    variables, shared = tuple(numbering.variables), tuple(numbering.shared)
-    return Plan(
-        library_for(outputs[0]),
-        *(variables, source_infos, arguments, places, output_places, shared),
-        numbering.values,
-        tuple(steps),
-        inner=inner,
-        generators=tuple(numbering.generators),
-    )
-
-
-def _step(
-    node: Apply,
-    registration: Registration,
-    inputs: tuple[int, ...],
-    outputs: tuple[int, ...],
-    source_infos: Sequence[SourceInfo],
-) -> Step:
-    types = tuple([_output_type(v) for v in node.outputs])
-    place = outputs[0]
-    if len(outputs) > 1:
-        places = zip(outputs, node.outputs, strict=True)
-        place = next((p for p, v in places if v.name), place)
-    return Step(node, registration, inputs, outputs, types, source_infos[place])
 
 
 class _Numbering:

@@ -6,7 +6,8 @@ dtypes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 from jaxprgen.emit import decompositions, matrix, systems
 from jaxprgen.emit.decompositions import inexact
@@ -33,10 +34,7 @@ def reals(ctx: RuleContext, *xs: Value) -> list[Value]:
 
 
 def lower_function(
-    function: Callable[..., Value | Sequence[Value]],
-    *op_types: Key,
-    ranked: bool = True,
-    **attributes: str,
+    function: Callable[..., Any], *op_types: Key, ranked: bool = True, **attributes: str
 ) -> None:
     """Make a function of arrays of one inexact dtype the rule of Ops.
 

@@ -11,7 +11,7 @@ from jaxprgen.graphs.library import is_array, is_none_or_slice, is_sparse, may_b
 from jaxprgen.graphs.state import substitute
 from jaxprgen.graphs.typed_lists import is_typed_list, opened_list
 from jaxprgen.lowering.names import Variable
-from jaxprgen.runtime.cache import MOST_PROGRAMS
+from jaxprgen.runtime.specialize import MOST_PROGRAMS
 from jaxprgen.runtime.state import StatefulProgram
 
 Make = Callable[[Sequence[Variable], Sequence[Variable], Mapping[Variable, Any]], StatefulProgram]

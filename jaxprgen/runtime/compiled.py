@@ -21,7 +21,6 @@ from jaxprgen.graphs.cells import cell_of
 from jaxprgen.graphs.shardings import to_device
 from jaxprgen.lowering.graph import Plan
 from jaxprgen.lowering.portable import stamped
-from jaxprgen.runtime.cache import CacheInfo
 from jaxprgen.runtime.dispatch import Dispatch, lowered
 from jaxprgen.runtime.exportable import exportable
 from jaxprgen.runtime.observe import Observation, observe
@@ -29,7 +28,7 @@ from jaxprgen.runtime.program import Options, Program
 from jaxprgen.runtime.report import Report, report_of
 from jaxprgen.runtime.shardings import require_arguments
 from jaxprgen.runtime.shared_values import SharedValues
-from jaxprgen.runtime.specialize import Specializer
+from jaxprgen.runtime.specialize import CacheInfo, Specializer
 from jaxprgen.texts import visible
 
 

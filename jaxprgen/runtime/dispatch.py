@@ -127,7 +127,7 @@ class Dispatch:
             try:
                 return self._run(into, (None, *operands, *on_device, *large, *decided))
             except _AnotherWayError as error:
-                self._prepare(error.program)
+                self._prepare(*error.args)
             finally:
                 self._now.call = None
         operands = accept_each(operands, self._plan.inputs)
@@ -209,11 +209,7 @@ class Dispatch:
 
 
 class _AnotherWayError(Exception):
-    """JAX is to trace the call of a program with more constants, or in another way."""
-
-    def __init__(self, program: Program) -> None:
-        super().__init__()
-        self.program = program
+    """JAX is to trace the call of this program with more constants, or in another way."""
 
 
 def _jit_of(run: Any, options: Options, plan: Plan, reused: Iterable[int] = ()) -> Any:

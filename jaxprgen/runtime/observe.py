@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from jaxprgen import _jax
@@ -79,17 +79,11 @@ def alike(nodes: Iterable[Node]) -> list[list[Node]]:
 class Observable(Protocol):
     """What has the methods of a compiled function, as functions of PyMC's models have."""
 
-    def observe(self, *args: Any, **named: Any) -> Observation:
-        """See `jaxprgen.CompiledFunction.observe`."""
-        ...
-
-    def accepted(self, args: Sequence[Any], named: Mapping[str, Any] | None = None) -> list[Any]:
-        """Return arguments as programs take them."""
-        ...
-
-    def arranged(self, results: Sequence[Any]) -> Any:
-        """Return a program's results as a call gives them."""
-        ...
+    observe: Callable[..., Observation]
+    accepted: Callable[..., list[Any]]
+    """Returns arguments as programs take them."""
+    arranged: Callable[[Sequence[Any]], Any]
+    """Returns a program's results as a call gives them."""
 
 
 class Observation(NamedTuple):

@@ -22,6 +22,7 @@ from jaxprgen.passes import Pass, Pipeline
 from jaxprgen.runtime.prepared import MEMORY_IN_TRACES, Prepared, stages_of
 from jaxprgen.texts import visible
 
+Arrays: TypeAlias = Sequence[Any]
 CompilerOption: TypeAlias = str | bool | int | float | bytes
 """The value of an XLA option; bytes are a profile for it."""
 
@@ -243,13 +244,7 @@ class Program:
         constants = [values[position[id(c)]] if id(c) in position else c for c in closed.consts]
         return ClosedJaxpr(closed.jaxpr, constants)
 
-    def call(
-        self,
-        large: Sequence[Any],
-        shared: Sequence[Any],
-        operands: Sequence[Any],
-        decided: Sequence[Any] | None = None,
-    ) -> Any:
+    def call(self, large: Arrays, shared: Arrays, operands: Arrays, decided: Any = None) -> Any:
         """Run the program, or record it as one ``jit`` equation in a trace.
 
         Outside of a trace JAX calls this to find the equation that made a NaN
@@ -271,11 +266,7 @@ class Program:
         return run(large, shared, operands, decided)
 
     def step_through(
-        self,
-        large: Sequence[Any],
-        shared: Sequence[Any],
-        operands: Sequence[Any],
-        decided: Any = None,
+        self, large: Arrays, shared: Arrays, operands: Arrays, decided: Arrays | None = None
     ) -> Any:
         """Do what `call` does, without checks."""
         params = self._params if decided is None else self._second_params

@@ -23,7 +23,6 @@ from jaxprgen.lowering.driver import Lowering, Observer
 from jaxprgen.lowering.graph import Plan
 from jaxprgen.lowering.static import Guards, ValueNeededError
 from jaxprgen.runtime.announcements import Announcements
-from jaxprgen.runtime.cache import MOST_PROGRAMS, CacheInfo
 from jaxprgen.runtime.program import Options, Program
 from jaxprgen.runtime.shardings import (
     constrain_leaves,
@@ -40,6 +39,34 @@ DECIDING_LIMIT = 1 << 20
 A program is emitted for each decision. To tell a million elements from others takes 10 ms."""
 MOST_VALUES = 4096
 """How many values of arguments a function remembers the decisions of."""
+
+
+MOST_PROGRAMS = 1024
+"""How many programs a compiled function keeps.
+
+A program is emitted for each combination of argument types and of values that decide shapes. The
+bound is there for functions that meet ever new ones, such as batches of every size; nobody should
+meet it otherwise. It is a constant because a smaller number would save little memory beside what
+JAX keeps, and `CompiledFunction.cache_clear` drops all programs at once.
+"""
+
+
+class CacheInfo(NamedTuple):
+    """Statistics of a compiled function's programs.
+
+    Attributes
+    ----------
+    misses
+        How many programs were emitted since all of them were dropped.
+    maxsize
+        How many programs are kept. When there are as many, all are dropped.
+    currsize
+        How many programs there are now.
+    """
+
+    misses: int
+    maxsize: int
+    currsize: int
 
 
 class Needs(NamedTuple):

@@ -205,11 +205,7 @@ class StatefulFunction(StatefulProgram):
     """
 
     def __init__(
-        self,
-        graph: StatefulGraph,
-        rebuild: Callable[[list[Any]], Any],
-        options: Options,
-        callbacks: bool,
+        self, graph: StatefulGraph, rebuild: Callable[..., Any], options: Options, callbacks: bool
     ) -> None:
         self.__name__ = self.__qualname__ = options.name
         self._rebuild = rebuild

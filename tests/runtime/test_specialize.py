@@ -18,7 +18,7 @@ from laws import assert_same
 from transactions import at_once
 
 import jaxprgen
-from jaxprgen.runtime.cache import MOST_PROGRAMS, CacheInfo
+from jaxprgen.runtime.specialize import MOST_PROGRAMS, CacheInfo
 
 x, y = at.dvectors("x", "y")
 n = at.lscalar("n")

@@ -58,7 +58,7 @@ def lower_mul_sd(ctx: RuleContext, x: Sparse, y: Value) -> Sparse:
     return x.with_data(x.data * sm.elements(y, x))
 
 
-Relation = Callable[[Value, Value], Value]
+Relation = Callable[..., Value]
 
 _EITHER: dict[str, Relation] = {
     "NotEqual": lambda x, y: ~ew.equal(x, y),

@@ -100,21 +100,18 @@ def html(
 
 
 def _program(
-    closed: ClosedJaxpr,
-    names: Mapping[Var, str],
-    observation: Observation | None,
-    sources: SourceLines,
+    closed: ClosedJaxpr, names: Mapping[Var, str], graph: Observation | None, sources: SourceLines
 ) -> str:
-    nodes = observation.nodes if observation else ()
+    nodes = graph.nodes if graph else ()
     node_of = {id(eqn): i for i, node in enumerate(nodes) for eqn in node.equations}
     ids = {v: i for i, v in enumerate(names)}
-    repeated = observation.repeated if observation else {}
+    repeated = graph.repeated if graph else {}
     rows = ProgramListing(names, ids, node_of, sources, repeated).rows(closed.jaxpr)
     columns = [_column("program", "Program", "", rows)]
-    if observation:
+    if graph:
         outcomes = Counter(node.how for node in nodes)
         legend = (_filter(how, n) for how, n in outcomes.items())
-        rows = GraphListing(observation, names, ids, sources).rows()
+        rows = GraphListing(graph, names, ids, sources).rows()
         hidden = "".join(f" no-{how}" for how in _HIDDEN)
         columns.append(_column(f"graph{hidden}", "Graph", "".join(legend), rows))
     return "\n".join(columns)

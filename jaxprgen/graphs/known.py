@@ -46,14 +46,11 @@ def _is_known(variable: Variable) -> bool:
 
 
 def _can_be_known(node: Apply) -> bool:
-    inside = [inner.op for inner, _ in inner_nodes([node])]
+    inside = (inner.op for inner, _ in inner_nodes([node]))
     lacking = [op for op in inside if not is_supported(op)]
-    return bool(lacking) and all(
-        not is_a(op, "graph._NoPythonOp")
-        and refusal_of(op) is None
-        and op.do_constant_folding(None, node)
-        for op in lacking
-    )
+    if not lacking or any(is_a(op, "graph._NoPythonOp") or refusal_of(op) for op in lacking):
+        return False
+    return all(op.do_constant_folding(None, node) for op in lacking)
 
 
 def without_rule(

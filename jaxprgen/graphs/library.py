@@ -284,12 +284,8 @@ def line_of(variable: Variable) -> Frame | None:
 def origin(node: Apply) -> str:
     """Return the file, line and text where the user built a node."""
     frame = frame_of(*node.outputs) or _in_aesara(*node.outputs)
-    library = library_of(node.op)
-    return (
-        frame.built
-        if frame
-        else f"built at a line that was not recorded (see {library}.config.traceback__limit)"
-    )
+    limit = f"{library_of(node.op)}.config.traceback__limit"
+    return frame.built if frame else f"built at a line that was not recorded (see {limit})"
 
 
 def _in_aesara(*variables: Variable) -> Frame | None:

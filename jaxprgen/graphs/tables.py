@@ -85,11 +85,8 @@ class Tables:
 
     def __getstate__(self) -> dict[str, Any]:
         same: dict[bytes, Any] = {}  # Aesara makes Ops for every node, some with much C code.
-        parts = {
-            "_nodes": (),
-            "_ops": [_portable_op(node, same) for node in self._nodes],
-            "_leaves": [_portable_leaf(v) for v in self._leaves],
-        }
+        ops = [_portable_op(node, same) for node in self._nodes]
+        parts = {"_nodes": (), "_ops": ops, "_leaves": [*map(_portable_leaf, self._leaves)]}
         return {"rules": portable_rules(self._ops), **vars(self), **parts}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

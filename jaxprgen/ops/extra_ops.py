@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from typing import Any
@@ -82,19 +83,20 @@ def lower_unique(ctx: RuleContext, x: Value) -> list[Value]:
     if values is None:
         size = ctx.decided([0], lambda xs: _count(op, *xs)) if ctx.size is None else ctx.size
         if size is None:
-            raise ctx.undecided(
-                [0],
-                "The number of distinct values decides the shape of the result, and the values are "
-                "known only when the program runs. Compute the distinct values outside of the "
-                "graph and pass them as an input; or keep the shape: sort, and mark the elements "
-                f"that differ from their predecessor. {SIZED}",
-            )
+            raise ctx.undecided([0], f"{_COUNT_OF_DISTINCT} {SIZED}")
         distinct = fixed_size.unique(x, op.axis, size)
         wanted = (True, op.return_index, op.return_inverse, op.return_counts)
         return list(itertools.compress(distinct, wanted))
     found = np.unique(values, op.return_index, op.return_inverse, op.return_counts, op.axis)
     first, *rest = found if isinstance(found, tuple) else (found,)
     return [first, *(v.reshape(-1) for v in rest)]  # NumPy 2 gives the inverse x's shape.
+
+
+_COUNT_OF_DISTINCT = (
+    "The number of distinct values decides the shape of the result, and the values are known only "
+    "when the program runs. Compute the distinct values outside of the graph and pass them as an "
+    "input; or keep the shape: sort, and mark the elements that differ from their predecessor."
+)
 
 
 def _count(op: Any, x: Array) -> int:
@@ -114,14 +116,14 @@ def lower_searchsorted(ctx: RuleContext, x: Value, v: Value, sorter: Value | Non
 def lower_unravel_index(ctx: RuleContext, position: Value, dims: Value) -> list[Value]:
     """Return the indices of a flat position, one array for each axis."""
     sizes = ravel.sizes_of(dims)
-    ctx.require(
-        lambda: ravel.within(position, ravel.size_of(sizes)),
-        PositionOutOfBoundsError,
-        "Position {} is out of bounds.",
-        "whether positions are within bounds. If one is not, the Op raises ValueError, and this "
-        "program returns indices that are out of bounds too",
-        position,
-    )
+    fails = "Position {} is out of bounds."
+    unchecked = "whether positions are within bounds. If one is not, the Op raises ValueError, and "
+    unchecked += "this program returns indices that are out of bounds too"
+
+    def inside() -> Value:
+        return ravel.within(position, ravel.size_of(sizes))
+
+    ctx.require(inside, PositionOutOfBoundsError, fails, unchecked, position)
     return ravel.unravel_index(position, sizes, ctx.op.order)
 
 
@@ -132,14 +134,11 @@ def lower_ravel_multi_index(ctx: RuleContext, *operands: Value) -> Value:
     sizes, op = ravel.sizes_of(dims), ctx.op
     pairs = zip(index, sizes, strict=True) if op.mode == "raise" else ()
     for axis, (i, size) in enumerate(pairs):
-        ctx.require(
-            lambda i=i, size=size: ravel.within(i, size),
-            PositionOutOfBoundsError,
-            f"Index {{}} is out of bounds for axis {axis}.",
-            f"whether every index is within axis {axis}. If one is not, the Op raises ValueError, "
-            "and this program returns the position of another element, or one out of bounds",
-            i,
-        )
+        inside = functools.partial(ravel.within, i, size)
+        fails = f"Index {{}} is out of bounds for axis {axis}."
+        unchecked = f"whether every index is within axis {axis}. If one is not, the Op raises "
+        unchecked += "ValueError, and this program returns the position of another element, or one "
+        ctx.require(inside, PositionOutOfBoundsError, fails, f"{unchecked}out of bounds", i)
     return ravel.ravel_multi_index(index, sizes, op.mode, op.order)
 
 

@@ -341,10 +341,8 @@ def _support_by_signature(op: Any, shapes: Sequence[Shape]) -> Shape | None:
     """Return the shape of one draw, if the signature of a PyTensor Op says it, as "(n,n)->(n)"."""
     if getattr(op, "signature", None) is None:
         return None
-    named: dict[str, Size] = {
-        name: n
-        for names, shape in zip(op.inputs_sig, shapes, strict=True)
-        for name, n in zip(reversed(names), reversed(shape), strict=False)
-    }
+    named: dict[str, Size] = {}
+    for names, shape in zip(op.inputs_sig, shapes, strict=True):
+        named.update(zip(reversed(names), reversed(shape), strict=False))
     named.update((name, int(name)) for name in op.output_sig if name.isnumeric())
     return tuple(named[n] for n in op.output_sig) if {*op.output_sig} <= {*named} else None

@@ -27,13 +27,10 @@ def lower_cholesky(ctx: RuleContext, x: Value) -> list[Value]:
     """Return the triangular factor, or NaN if the matrix is not positive definite."""
     factor = decompositions.cholesky(*inexact(x), lower=bool(ctx.op.lower))
     if getattr(ctx.op, "on_error", "nan") == "raise":
-        ctx.require(
-            lambda: ~ew.isnan(factor),
-            LinearAlgebraError,
-            "The matrix is not positive definite.",
-            "whether the matrix is positive definite. If not, the Op raises LinAlgError, and this "
-            "program returns NaN",
-        )
+        fails = "The matrix is not positive definite."
+        unchecked = "whether the matrix is positive definite. If not, the Op raises LinAlgError, "
+        unchecked += "and this program returns NaN"
+        ctx.require(lambda: ~ew.isnan(factor), LinearAlgebraError, fails, unchecked)
     return declared(ctx, factor)
 
 

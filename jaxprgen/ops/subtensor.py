@@ -211,16 +211,12 @@ def check_bounds(ctx: RuleContext, shape: Sequence[int], index: Iterable[tuple[i
     """
     for axis, i in index:
         if isinstance(i, ix.DynamicSlice):
-            ctx.require(
-                lambda i=i, n=shape[axis]: ix.dynamic_slice_fits(i, n),
-                IndexOutOfBoundsError,
-                f"Of {i.length} adjacent elements from {{}} on, some are out of bounds for axis "
-                f"{axis} of size {shape[axis]}.",
-                f"whether {i.length} adjacent elements are all within axis {axis} of size "
-                f"{shape[axis]}. If not, the Op takes fewer elements, and this program takes the "
-                "nearest adjacent ones",
-                i.start,
-            )
+            count, where = f"{i.length} adjacent elements", f"axis {axis} of size {shape[axis]}"
+            fails = f"Of {count} from {{}} on, some are out of bounds for {where}."
+            unchecked = f"whether {count} are all within {where}. If not, the Op takes fewer "
+            unchecked += "elements, and this program takes the nearest adjacent ones"
+            fits = functools.partial(ix.dynamic_slice_fits, i, shape[axis])
+            ctx.require(fits, IndexOutOfBoundsError, fails, unchecked, i.start)
         elif isinstance(i, Value) and i.static is None:
             key = "bounds", identity(i.source), shape[axis]
             if ctx.builder.memoized(key, lambda: ctx.step) is ctx.step:

@@ -188,12 +188,9 @@ class _Watch:
         one that computes repetitions together, to the first of their nodes; another one that a pass
         made belongs to the node that reads it; one that converts an argument belongs to no node.
         """
-        makers = {
-            id(x): key  # A pass may replace a loop and keep its results.
-            for key, lowered in self._lowered.items()
-            for e in lowered.equations
-            for x in (e, *e.outvars)
-        }
+        made = ((key, e) for key, lowered in self._lowered.items() for e in lowered.equations)
+        # A pass may replace a loop and keep its results.
+        makers = {id(x): key for key, e in made for x in (e, *e.outvars)}
         for found in repeats:
             nodes = dict.fromkeys(makers[id(v)] for v in found.results if id(v) in makers)
             for key in nodes:
@@ -229,18 +226,11 @@ class _Watch:
             made = [operand_of(values[place]) for place in step.outputs]
             computed = any(type(x) in (Var, LoopRows) for x in made)
             how = "free" if computed else "folded"
-        return Node(
-            str(step.node.op),
-            _jax.scope_of(step.source_info),
-            _jax.frame_of(step.source_info),
-            how,
-            equations,
-            step.inputs,
-            step.outputs,
-            sum(_jax.nbytes(v.aval) for eqn in equations for v in eqn.outvars),
-            lowered.seconds,
-            repeat,
-        )
+        scope, frame = _jax.scope_of(step.source_info), _jax.frame_of(step.source_info)
+        nbytes = sum(_jax.nbytes(v.aval) for eqn in equations for v in eqn.outvars)
+        ends = step.inputs, step.outputs
+        costs = nbytes, lowered.seconds
+        return Node(str(step.node.op), scope, frame, how, equations, *ends, *costs, repeat)
 
 
 def scopes_of(jaxpr: Jaxpr) -> set[str]:

@@ -136,19 +136,11 @@ def _parser() -> argparse.ArgumentParser:
     def command(
         name: str, module: str, subject: str, about: str, description: str, epilog: str = ""
     ) -> argparse.ArgumentParser:
-        added = commands.add_parser(
-            name,
-            help=about,
-            description=description,
-            epilog=epilog,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
+        as_written = argparse.RawDescriptionHelpFormatter
+        texts: dict[str, Any] = {"help": about, "description": description, "epilog": epilog}
+        added = commands.add_parser(name, formatter_class=as_written, **texts)
         added.set_defaults(module=module)
-        added.add_argument(
-            subject.strip("[]").lower(),
-            metavar="MODULE:GRAPH" if subject == "GRAPH" else subject.strip("[]"),
-            nargs="?" if subject.startswith("[") else None,
-        )
+        added.add_argument(subject.strip("[]"), nargs="?" if subject.startswith("[") else None)
         return added
 
     show = command(

@@ -86,12 +86,10 @@ def draw(
     text = dot(f, *args)
     quick = _QUICK if text.count("->") > _LARGE else ()
     try:
+        command = [program, *quick, f"-T{path.suffix[1:].lower()}"]
+        data = text.encode(errors="replace")
         drawn = subprocess.run(
-            [program, *quick, f"-T{path.suffix[1:].lower()}"],
-            input=text.encode(errors="replace"),
-            capture_output=True,
-            check=False,
-            timeout=_TIMEOUT,
+            command, input=data, capture_output=True, check=False, timeout=_TIMEOUT
         )
     except subprocess.TimeoutExpired:
         raise DrawingError(

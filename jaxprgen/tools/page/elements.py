@@ -12,11 +12,8 @@ from jaxprgen.texts import visible
 
 def tag(name: str, *children: str, **attributes: object) -> str:
     """Return an HTML element; children are HTML already, and values of attributes are escaped."""
-    pairs = "".join(
-        f' {key.strip("_").replace("_", "-")}="{escape(str(value))}"'
-        for key, value in attributes.items()
-        if value is not None
-    )
+    given = {k.strip("_").replace("_", "-"): x for k, x in attributes.items() if x is not None}
+    pairs = "".join(f' {key}="{escape(str(value))}"' for key, value in given.items())
     return f"<{name}{pairs}>{''.join(children)}</{name}>"
 
 

@@ -19,7 +19,7 @@ from jaxprgen.emit import primitives as lax
 from jaxprgen.emit import reduce
 from jaxprgen.emit.create import positions
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis
-from jaxprgen.emit.sizes import is_at_most, is_known, is_symbolic, require_at_least
+from jaxprgen.emit.sizes import is_known, require_at_least
 from jaxprgen.emit.values import BOOL, INT32, Array, Dtype, Shape, Value, broadcast_to, full, lift
 from jaxprgen.emit.windows import pad, resize
 from jaxprgen.errors import UnsupportedOpError
@@ -82,14 +82,8 @@ def _elements(windows: Sequence[SlidingWindow], sizes: Shape, margins: Shape) ->
 
 
 def _count(w: SlidingWindow, length: Size, margin: int) -> Array | Value:
-    if is_symbolic(w.number):
-        beyond = w.start + (w.number - 1) * w.stride + w.size - length - margin
-        if w.start >= -margin and is_at_most([beyond], 0):
-            return np.asarray([w.size])
     inside = _inside(w, length, margin)
-    if isinstance(inside, Value):
-        return reduce.sum(inside.astype(INT32), [1])
-    return inside.sum(1)
+    return reduce.sum(inside.astype(INT32), [1]) if isinstance(inside, Value) else inside.sum(1)
 
 
 def _outer(combine: Callable[[Any, Any], Any], parts: Sequence[Array | Value]) -> Array | Value:

@@ -86,8 +86,6 @@ class Lowering:
         What is static among them.
     programs
         Programs of plans inside of this one, by their graphs and the types of their inputs.
-    evaluated
-        Results that a rule evaluated and may need again, by what they follow from.
     """
 
     def __init__(
@@ -108,7 +106,6 @@ class Lowering:
         self.checks = checks
         self.announce = announce
         self.programs: dict[Any, Any] = {}
-        self.evaluated: dict[Any, Any] = {}
         self._observer = observer
         self._has_lazy = any(isinstance(x, Lazy) for x in values.values())
         self._wide = _jax.x64_enabled() if wide is None else wide

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from jaxprgen._jax import identity
 from jaxprgen.emit.control import elementwise_loop
 from jaxprgen.emit.elementwise import canonical
 from jaxprgen.emit.values import Dtype, Value, broadcast_shapes, broadcast_to, common_shape
@@ -61,23 +60,7 @@ def _fold(ctx: RuleContext, xs: Sequence[Value]) -> list[Value] | None:
     shape = common_shape(*xs)
     # Types may not declare the sizes of 1 that sources have before repetition.
     sources = [np.broadcast_to(source, inner) for source in sources]
-    return [broadcast_to(Value(y), shape) for y in _evaluate(ctx, sources)]
-
-
-def _evaluate(ctx: RuleContext, sources: Sequence[np.ndarray[Any, Any]]) -> Sequence[Any]:
-    """Return the outputs of a node; of small inputs once, as gradients repeat the same numbers."""
-    if sum(x.size for x in sources) > _SMALL:
-        return ctx.evaluate(*sources)
-    dtypes = [v.type.dtype for v in ctx.node.outputs]
-    key = (identity(ctx.op), *dtypes, *((x.dtype, x.shape, x.tobytes()) for x in sources))
-    found = ctx.lowering.evaluated.get(key)
-    if found is None:
-        found = ctx.lowering.evaluated[key] = ctx.evaluate(*sources)
-    return found
-
-
-_SMALL = 8
-"""How many elements the inputs have together whose results are kept."""
+    return [broadcast_to(Value(y), shape) for y in ctx.evaluate(*sources)]
 
 
 def _rule_by_type(op_type: type) -> scalar.ScalarRule | None:

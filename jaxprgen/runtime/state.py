@@ -86,10 +86,10 @@ class StatefulProgram:
         self.kept = [n for n, (v, _) in kept.items() if n in updates or not is_sparse(v)]
         read = {n: v for n, (v, _) in kept.items() if not (is_sparse(v) or v in (fixed or {}))}
         places = {n: i for i, n in enumerate(read)}
-        carried = {self._count + i: places[n] for i, n in enumerate(updates) if n in places}
-        ends, where = ([*read.values(), *inputs], [*outputs, *updates.values()]), shardings
+        moves = {self._count + i: places[n] for i, n in enumerate(updates) if n in places}
+        ends = [*read.values(), *inputs], [*outputs, *updates.values()]
         plan = plan_of(
-            *ends, callbacks=callbacks, states=True, fixed=fixed, shardings=where, carried=carried
+            *ends, callbacks=callbacks, states=True, fixed=fixed, shardings=shardings, carried=moves
         )
         is_data = [n not in updates and plan.inputs[i].dtype is not KEY for n, i in places.items()]
         plan = replace(plan, data=[i for i, found in enumerate(is_data) if found])

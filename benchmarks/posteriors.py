@@ -38,6 +38,8 @@ jax.config.update("jax_enable_x64", True)
 sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / name) for name in ("", "pymc")]
 
 STEPS = 200
+CALLS = 10_000
+"""As many gradients as a sampler computes in seconds."""
 RNG = np.random.default_rng(0)
 PAIR = ("jaxprgen", "JAX")
 
@@ -197,12 +199,17 @@ def main() -> None:
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
     for kind, every in _COLUMNS:
         for who in (modes if every else PAIR)[1:]:
-            ratios = sorted(row[kind][who] / row[kind][PAIR[0]] for row in rows)
-            mean = statistics.geometric_mean(ratios)
-            print(
-                f"\n{kind}, {who} / {PAIR[0]}: geometric mean {mean:.2f}, "
-                f"median {statistics.median(ratios):.2f}, from {ratios[0]:.2f} to {ratios[-1]:.2f}"
-            )
+            summarize(f"{kind}, {who}", [row[kind][who] / row[kind][PAIR[0]] for row in rows])
+    waits = [[row["first"][who] + CALLS * row["loop"][who] for who in PAIR] for row in rows]
+    summarize(f"first and {CALLS:,} in a loop, JAX", [theirs / ours for ours, theirs in waits])
+
+
+def summarize(what: str, ratios: list[float]) -> None:
+    """Print the geometric mean, the median and the ends of ratios of times, theirs to ours."""
+    print(
+        f"\n{what} / {PAIR[0]}: geometric mean {statistics.geometric_mean(ratios):.2f}, "
+        f"median {statistics.median(ratios):.2f}, from {min(ratios):.2f} to {max(ratios):.2f}"
+    )
 
 
 _SUITES = {

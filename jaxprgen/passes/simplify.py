@@ -11,40 +11,14 @@ from jaxprgen._jax import ClosedJaxpr
 from jaxprgen.emit import primitives as lax
 from jaxprgen.emit.values import Value
 from jaxprgen.passes.meaning import Meaning, if_reassociated
-from jaxprgen.rewrite import Operand, table
-from jaxprgen.rewrite.terms import (
-    Call,
-    Function,
-    Param,
-    Term,
-    Variable,
-    abs_,
-    and_,
-    broadcast_in_dim,
-    conj,
-    emitted,
-    eq,
-    exp,
-    ge,
-    integer_pow,
-    le,
-    logistic,
-    max_,
-    min_,
-    neg,
-    not_,
-    or_,
-    primitive,
-    reshape,
-    rev,
-    select_n,
-    square,
-    squeeze,
-    tanh,
-    transpose,
-    variables,
-)
+from jaxprgen.rewrite import Operand, table, terms
+from jaxprgen.rewrite.terms import Param, emitted, primitive, primitives, variables
 
+neg, abs_, square, exp, integer_pow, conj = primitives("neg abs square exp integer_pow conj")
+logistic, tanh, max_, min_ = primitives("logistic tanh max min")
+and_, or_, not_, eq, le, ge, select_n = primitives("and or not eq le ge select_n")
+reshape, squeeze, transpose, rev = primitives("reshape squeeze transpose rev")
+broadcast_in_dim = primitive("broadcast_in_dim")
 x, y, p, q = variables("x y p q")
 first, then, shape = Param("first"), Param("then"), Param("shape")
 
@@ -82,15 +56,15 @@ def _is_ordered(first: Sequence[int]) -> str | None:
     return None if list(first) == sorted(first) else "the axes change places"
 
 
-def _permuted(x: Call | Variable, axes: Param) -> Call:
+def _permuted(x: terms.Call | terms.Variable, axes: Param) -> terms.Call:
     return transpose(x, permutation=axes)
 
 
-def _reshaped(x: Call | Variable, sizes: Param) -> Call:
+def _reshaped(x: terms.Call | terms.Variable, sizes: Param) -> terms.Call:
     return reshape(x, new_sizes=sizes, dimensions=None)
 
 
-def _broadcast(x: Variable, axes: Param) -> Call:
+def _broadcast(x: terms.Variable, axes: Param) -> terms.Call:
     return broadcast_in_dim(x, shape=shape, broadcast_dimensions=axes)
 
 
@@ -176,11 +150,11 @@ sides = {"lower": Param("lower"), "transpose_a": Param("transpose_a")}
 alike = {name: Param(name) for name in ("left_side", "conjugate_a", "unit_diagonal")}
 
 
-def _dot(x: Term, y: Term) -> Call:
+def _dot(x: terms.Term, y: terms.Term) -> terms.Call:
     return _dot_general(x, y, dimension_numbers=numbers, **others)
 
 
-def _dot_without_transpose(side: int) -> Function:
+def _dot_without_transpose(side: int) -> terms.Function:
     """Return a function that multiplies the operands as they were before one was transposed."""
 
     def dot(x: Value, y: Value, order: Sequence[int], numbers: Any, **others: Any) -> Value:

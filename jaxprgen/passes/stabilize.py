@@ -18,60 +18,23 @@ from jaxprgen.emit.elementwise import not_equal, sign
 from jaxprgen.emit.values import Value, broadcast_to, where
 from jaxprgen.passes.meaning import Meaning
 from jaxprgen.passes.simplify import EXACT, UNTRANSPOSED, others
-from jaxprgen.rewrite import Operand, table
+from jaxprgen.rewrite import Operand, table, terms
 from jaxprgen.rewrite.index import indexed
-from jaxprgen.rewrite.terms import (
-    Call,
-    Function,
-    Once,
-    Param,
-    Product,
-    Term,
-    abs_,
-    acosh,
-    asinh,
-    atanh,
-    broadcast_in_dim,
-    concatenate,
-    convert_element_type,
-    cosh,
-    div,
-    emitted,
-    erf,
-    erfc,
-    exp,
-    expm1,
-    gather,
-    integer_pow,
-    lgamma,
-    log,
-    log1p,
-    logistic,
-    lt,
-    max_,
-    min_,
-    mul,
-    neg,
-    pad,
-    pow,
-    primitive,
-    reduce_prod,
-    reduce_sum,
-    scatter,
-    scatter_add,
-    select_n,
-    sinh,
-    slice_,
-    sqrt,
-    square,
-    squeeze,
-    tanh,
-    transpose,
-    variables,
-)
+from jaxprgen.rewrite.terms import Once, Param, Product, emitted, primitive, primitives, variables
 from jaxprgen.special import stable
 
 x, y, v, w, i, p = variables("x y v w i p")
+exp, expm1, log, log1p, logistic = primitives("exp expm1 log log1p logistic")
+erf, erfc, lgamma = primitives("erf erfc lgamma")
+sinh, cosh, tanh, asinh, acosh, atanh = primitives("sinh cosh tanh asinh acosh atanh")
+neg, abs_, sqrt, square, integer_pow, pow = primitives("neg abs sqrt square integer_pow pow")
+mul, div, max_, min_, lt, select_n = primitives("mul div max min lt select_n")
+broadcast_in_dim, squeeze, transpose = primitives("broadcast_in_dim squeeze transpose")
+slice_, pad, gather, concatenate = primitives("slice pad gather concatenate")
+scatter, scatter_add, reduce_sum, reduce_prod = primitives(
+    "scatter scatter_add reduce_sum reduce_prod"
+)
+convert_element_type = primitive("convert_element_type")
 axes, shape, kept, left = map(Param, ("axes", "shape", "kept", "left"))
 dtype, power, axis = map(Param, ("dtype", "power", "axis"))
 
@@ -263,24 +226,24 @@ def _from_zero_to_one(x: Operand, v: Operand, w: Operand) -> str | None:
     return _real(x) if v.number == 0 and w.number == 1 else "it does not begin at 0 and end at 1"
 
 
-def _part(x: Term, name: str) -> Call:
+def _part(x: terms.Term, name: str) -> terms.Call:
     params = ("start_indices", "limit_indices", "strides")
     return slice_(x, **{param: Param(f"{param}_{name}") for param in params})
 
 
-def _total(x: Term) -> Call:
+def _total(x: terms.Term) -> terms.Call:
     return reduce_sum(exp(x), axes=axes)
 
 
-def _repeated(x: Term) -> Call:
+def _repeated(x: terms.Term) -> terms.Call:
     return broadcast_in_dim(x, shape=shape, broadcast_dimensions=kept)
 
 
-def _converted(x: Term) -> Call:
+def _converted(x: terms.Term) -> terms.Call:
     return convert_element_type(x, new_dtype=dtype, weak_type=False, sharding=None)
 
 
-def _half(scale: float) -> Call:
+def _half(scale: float) -> terms.Call:
     """Return the power that hyperbolic functions are made of, as `jaxprgen.emit` computes it."""
     return exp(x * scale) * 0.5 * exp(x * scale)
 
@@ -388,7 +351,7 @@ STABLE = table(
 """Rules for formulas as users write them."""
 
 
-def _halves(x: Term) -> list[Call]:
+def _halves(x: terms.Term) -> list[terms.Call]:
     return [x * 0.5, x / 2]
 
 
@@ -408,7 +371,7 @@ There is none for ``log1p(-erfc(x) / 2)``: libraries write it only where it is a
 """
 
 
-def _chosen(choice: tuple[str, Sequence[str], str], x: Term) -> Call:
+def _chosen(choice: tuple[str, Sequence[str], str], x: terms.Term) -> terms.Call:
     """Return some elements of an array, perhaps in another order."""
     name, params, operands = choice
     return primitive(name)(x, *variables(operands), **{n: Param(n) for n in params})
@@ -424,7 +387,7 @@ CHOSEN = table(
 gather_numbers, scatter_numbers = Param("gather_numbers"), Param("scatter_numbers")
 
 
-def _taken(x: Term, i: Term) -> Call:
+def _taken(x: terms.Term, i: terms.Term) -> terms.Call:
     sizes = Param("slice_sizes")
     numbers = {"dimension_numbers": gather_numbers, "slice_sizes": sizes, "fill_value": None}
     return gather(x, i, **numbers, **_indexed("taken"))
@@ -436,12 +399,12 @@ def _indexed(suffix: str) -> dict[str, Param]:
     return {"mode": Param("mode"), **{name: Param(f"{name}_{suffix}") for name in promises}}
 
 
-def _sliced(x: Term) -> Call:
+def _sliced(x: terms.Term) -> terms.Call:
     params = ("start_indices", "limit_indices", "strides")
     return slice_(x, **{name: Param(name) for name in params})
 
 
-def _put(put: Function, x: Term, i: Term, y: Term) -> Call:
+def _put(put: terms.Function, x: terms.Term, i: terms.Term, y: terms.Term) -> terms.Call:
     update = {name: Param(name) for name in ("update_jaxpr", "update_consts")}
     return put(x, i, y, dimension_numbers=scatter_numbers, **update, **_indexed("put"))
 
@@ -519,7 +482,7 @@ def _among_zeros(
     return _positive(x) if is_whole else _ELSEWHERE
 
 
-def _of_chosen(take: Term, put: Callable[[Term], Call], check: Any) -> list[Any]:
+def _of_chosen(take: terms.Term, put: Callable[[terms.Term], terms.Call], check: Any) -> list[Any]:
     """Return rules for a quotient by elements that were taken, put back and multiplied by all.
 
     Axes of size 1 may be left out between.
@@ -531,7 +494,7 @@ def _of_chosen(take: Term, put: Callable[[Term], Call], check: Any) -> list[Any]
     ]
 
 
-def _of_totals(sign: Callable[[Term], Term]) -> list[Any]:
+def _of_totals(sign: Callable[[terms.Term], terms.Term]) -> list[Any]:
     """Return rules for the derivative of ``exp(x) / sum(exp(x))`` by its divisor."""
     new = softmax_times_sum(x, sign(y), axes=axes)
     rows = reduce_sum(sign(y / _repeated(_total(x))), axes=axes)

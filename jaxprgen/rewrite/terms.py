@@ -7,6 +7,7 @@ same name. An underscore may follow, which Python's keywords need: ``not_``, ``a
 
 from __future__ import annotations
 
+import functools
 import keyword
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -325,6 +326,7 @@ def emitted(emit: Emit) -> Function:
     return Function(f"<{emit.__name__}>", emit)
 
 
+@functools.cache
 def primitive(name: str) -> Function:
     """Return the function of a primitive's name; in a replacement, its operands broadcast.
 
@@ -345,8 +347,14 @@ def primitive(name: str) -> Function:
     return Function(found.name, emitter(name, construct))
 
 
-add, sub, mul, div, neg = map(primitive, ("add", "sub", "mul", "div", "neg"))
-integer_pow, pow, abs = map(primitive, ("integer_pow", "pow", "abs"))
+def primitives(names: str) -> list[Function]:
+    """Return the functions of primitives of these names, which are separated by spaces."""
+    return [*map(primitive, names.split())]
+
+
+add, sub, mul, div, neg, integer_pow, pow, abs = primitives(
+    "add sub mul div neg integer_pow pow abs"
+)
 
 
 def __getattr__(name: str) -> Function:

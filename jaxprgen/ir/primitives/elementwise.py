@@ -28,9 +28,14 @@ OF_ONE_SHAPE = {
 """The names of elementwise primitives whose operands, or cotangents, must have one shape."""
 
 
-def _elementwise(name: str) -> Callable[..., Var]:
+def _elementwise(names: str) -> list[Callable[..., Var]]:
+    """Return the constructors of primitives of these names, which are separated by spaces."""
+    ELEMENTWISE.update(names.split())
+    return [_constructor(name) for name in names.split()]
+
+
+def _constructor(name: str) -> Callable[..., Var]:
     primitive, params = _jax.primitive(name), _jax.default_params(name)
-    ELEMENTWISE.add(name)
 
     def construct(b: Builder, *operands: Atom) -> Var:
         return b.bind(primitive, operands, params)
@@ -38,69 +43,22 @@ def _elementwise(name: str) -> Callable[..., Var]:
     return named(construct, name, f"Append ``{name}``, elementwise, and return its result.")
 
 
-neg = _elementwise("neg")
-sign = _elementwise("sign")
-floor = _elementwise("floor")
-ceil = _elementwise("ceil")
-exp = _elementwise("exp")
-exp2 = _elementwise("exp2")
-expm1 = _elementwise("expm1")
-log = _elementwise("log")
-log1p = _elementwise("log1p")
-sqrt = _elementwise("sqrt")
-rsqrt = _elementwise("rsqrt")
-cbrt = _elementwise("cbrt")
-logistic = _elementwise("logistic")
-square = _elementwise("square")
-sin = _elementwise("sin")
-cos = _elementwise("cos")
-tan = _elementwise("tan")
-asin = _elementwise("asin")
-acos = _elementwise("acos")
-atan = _elementwise("atan")
-sinh = _elementwise("sinh")
-cosh = _elementwise("cosh")
-tanh = _elementwise("tanh")
-asinh = _elementwise("asinh")
-acosh = _elementwise("acosh")
-atanh = _elementwise("atanh")
-erf = _elementwise("erf")
-erfc = _elementwise("erfc")
-erf_inv = _elementwise("erf_inv")
-lgamma = _elementwise("lgamma")
-digamma = _elementwise("digamma")
-bessel_i0e = _elementwise("bessel_i0e")
-bessel_i1e = _elementwise("bessel_i1e")
-bitwise_not = _elementwise("not")
-clz = _elementwise("clz")
+neg, sign, floor, ceil, abs = _elementwise("neg sign floor ceil abs")
+exp, exp2, expm1, log, log1p = _elementwise("exp exp2 expm1 log log1p")
+sqrt, rsqrt, cbrt, logistic, square = _elementwise("sqrt rsqrt cbrt logistic square")
+sin, cos, tan, asin, acos, atan = _elementwise("sin cos tan asin acos atan")
+sinh, cosh, tanh, asinh, acosh, atanh = _elementwise("sinh cosh tanh asinh acosh atanh")
+erf, erfc, erf_inv, lgamma, digamma = _elementwise("erf erfc erf_inv lgamma digamma")
+bessel_i0e, bessel_i1e, real, imag = _elementwise("bessel_i0e bessel_i1e real imag")
 
-add = _elementwise("add")
-sub = _elementwise("sub")
-mul = _elementwise("mul")
-div = _elementwise("div")
-rem = _elementwise("rem")
-max = _elementwise("max")
-min = _elementwise("min")
-pow = _elementwise("pow")
-atan2 = _elementwise("atan2")
-bitwise_and = _elementwise("and")
-bitwise_or = _elementwise("or")
-bitwise_xor = _elementwise("xor")
-shift_left = _elementwise("shift_left")
-shift_right_arithmetic = _elementwise("shift_right_arithmetic")
-shift_right_logical = _elementwise("shift_right_logical")
-
-eq = _elementwise("eq")
-ne = _elementwise("ne")
-lt = _elementwise("lt")
-le = _elementwise("le")
-gt = _elementwise("gt")
-ge = _elementwise("ge")
-is_finite = _elementwise("is_finite")
-
-abs = _elementwise("abs")
-real = _elementwise("real")
-imag = _elementwise("imag")
+add, sub, mul, div, rem = _elementwise("add sub mul div rem")
+max, min, pow, atan2 = _elementwise("max min pow atan2")
+bitwise_not, bitwise_and, bitwise_or, bitwise_xor = _elementwise("not and or xor")
+shift_left, clz = _elementwise("shift_left clz")
+shift_right_arithmetic, shift_right_logical = _elementwise(
+    "shift_right_arithmetic shift_right_logical"
+)
+eq, ne, lt, le, gt, ge, is_finite = _elementwise("eq ne lt le gt ge is_finite")
 
 
 def conj(b: Builder, x: Atom) -> Var:

@@ -19,13 +19,9 @@ def _reduction(name: str) -> Callable[[Builder, Atom, Sequence[int]], Var]:
     return named(construct, name, f"Append ``{name}`` over ``axes``, which the result lacks.")
 
 
-reduce_sum = _reduction("reduce_sum")
-reduce_prod = _reduction("reduce_prod")
-reduce_max = _reduction("reduce_max")
-reduce_min = _reduction("reduce_min")
-reduce_and = _reduction("reduce_and")
-reduce_or = _reduction("reduce_or")
-reduce_xor = _reduction("reduce_xor")
+reduce_sum, reduce_prod = map(_reduction, ("reduce_sum", "reduce_prod"))
+reduce_max, reduce_min = map(_reduction, ("reduce_max", "reduce_min"))
+reduce_and, reduce_or, reduce_xor = map(_reduction, ("reduce_and", "reduce_or", "reduce_xor"))
 
 
 def argmax(b: Builder, x: Atom, axis: int, dtype: Dtype) -> Var:
@@ -50,10 +46,8 @@ def _running_reduction(name: str) -> Callable[..., Var]:
     )
 
 
-cumsum = _running_reduction("cumsum")
-cumprod = _running_reduction("cumprod")
-cummax = _running_reduction("cummax")
-cummin = _running_reduction("cummin")
+cumsum, cumprod = map(_running_reduction, ("cumsum", "cumprod"))
+cummax, cummin = map(_running_reduction, ("cummax", "cummin"))
 
 
 # --- Windows ----------------------------------------------------------------------------

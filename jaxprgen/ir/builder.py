@@ -102,6 +102,7 @@ class Builder:
         "_equations",
         "_inputs",
         "_memo",
+        "_taken",
         "inlined",
         "plain",
         "postponed",
@@ -112,6 +113,7 @@ class Builder:
         self._inputs = [Var(aval) for aval in input_types]
         self._constants: dict[Any, tuple[Var, Any]] = {}
         self._equations: list[JaxprEqn] = []
+        self._taken = 0
         self._memo: dict[Any, Any] = {}
         self._context = _jax.eqn_context()
         self.inlined = 0
@@ -152,6 +154,11 @@ class Builder:
     def equations_from(self, index: int) -> list[JaxprEqn]:
         """Return the equations so far, except the first ``index``."""
         return self._equations[index:]
+
+    def take(self) -> list[JaxprEqn]:
+        """Return the equations that were appended since this was called last."""
+        start, self._taken = self._taken, len(self._equations)
+        return self._equations[start:]
 
     def memoized(self, key: Any, make: Callable[[], T]) -> T:
         """Return ``make()``, which is called only once per key in this program."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -81,6 +82,11 @@ def readers_of(
     for x in outputs:
         found.setdefault(x, []).append(None) if type(x) is Var else None
     return found
+
+
+def uses_of(equations: Iterable[JaxprEqn], outputs: Iterable[Any]) -> Counter[Any]:
+    """Return how often equations and outputs read each variable."""
+    return Counter({v: len(found) for v, found in readers_of(equations, outputs).items()})
 
 
 def dependent(equations: Iterable[JaxprEqn], given: Iterable[Any]) -> set[Any]:

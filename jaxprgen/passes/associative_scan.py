@@ -459,13 +459,11 @@ class StepFunctions:
         return self._zero((1,) * (1 + len(self.row))) if x is None else x
 
     def _zero(self, shape: tuple[int, ...]) -> Atom:
-        zero = self.b.literal(np.asarray(0, self.dtype))
-        return lax.broadcast_in_dim(self.b, zero, shape, ())
+        return lax.full(self.b, 0, shape, self.dtype)
 
     def _one(self) -> Atom:
-        one = self.b.literal(np.asarray(1, self.dtype))
         if not self.recurrence.is_matrix:
-            return lax.broadcast_in_dim(self.b, one, (1,) * (1 + len(self.row)), ())
+            return lax.full(self.b, 1, (1,) * (1 + len(self.row)), self.dtype)
         shape = 1, *self.row, *self.row
         rows, columns = (lax.iota(self.b, np.dtype(np.int32), shape, d) for d in (1, 2))
         return lax.convert_element_type(self.b, lax.eq(self.b, rows, columns), self.dtype)
@@ -542,7 +540,7 @@ class StepFunctions:
         shapes = [which.aval.shape, *(x.aval.shape for x in cases if x is not None)]
         shape = np.broadcast_shapes(*shapes)
         dtype = next(x.aval.dtype for x in cases if x is not None)
-        zero = lax.broadcast_in_dim(b, b.literal(np.asarray(0, dtype)), shape, ())
+        zero = lax.full(b, 0, shape, dtype)
         full = [zero if x is None else repeat_axes(b, x, shape) for x in cases]
         return lax.select_n(b, repeat_axes(b, which, shape), *full)
 

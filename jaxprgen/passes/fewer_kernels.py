@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, ShapedArray
 from jaxprgen.emit import small_systems
@@ -145,8 +143,7 @@ def _joined(b: Builder, rows: Sequence[Atom]) -> Atom:
             values, tangents = inner.inputs[: len(types)], inner.inputs[len(types) :]
             outputs = [inner.bind(_jax.join_rows_p, values, {})]
             if moving:
-                zero = inner.literal(np.zeros((), aval.dtype))
-                moved: list[Atom] = [lax.broadcast_in_dim(inner, zero, aval.shape, ())] * len(types)
+                moved = [lax.full(inner, 0, aval.shape, aval.dtype)] * len(types)
                 for i, tangent in zip(moving, tangents, strict=True):
                     moved[i] = tangent
                 outputs.append(inner.bind(_jax.join_rows_p, moved, {}))

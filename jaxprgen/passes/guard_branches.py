@@ -13,7 +13,6 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, ShapedArray, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
-from jaxprgen.ir.inner import inner_programs
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.passes.conditions import (
     ALWAYS,
@@ -81,26 +80,11 @@ class GuardBranches:
         closed : ClosedJaxpr
             The program. It is not changed.
         """
-        if not _chooses(closed.jaxpr):
+        if not any(map(_is_choice, _jax.every_equation(closed.jaxpr))):
             return closed
         inlined = Inline()(closed)  # `jax.numpy.where` is a call.
         found = each_program(inlined, functools.partial(_guarded, ties=self.ties))
         return closed if found is inlined else found
-
-
-def _chooses(jaxpr: Jaxpr) -> bool:
-    """Return whether a program or one inside of it chooses between numbers."""
-    pending, seen = [jaxpr], set[int]()
-    while pending:
-        jaxpr = pending.pop()
-        if id(jaxpr) in seen:
-            continue
-        seen.add(id(jaxpr))
-        for eqn in jaxpr.eqns:
-            if _is_choice(eqn):
-                return True
-            pending += [_jax.open_jaxpr(x.program) for x in inner_programs(eqn)]
-    return False
 
 
 def _is_choice(eqn: JaxprEqn) -> bool:
@@ -453,7 +437,6 @@ class _Writer:
         self._b = b
         self._ties = ties
         self._eqns, losses = self._compared(jaxpr.eqns)
-        self._flushed = len(b)
         guards = Guards(inputs, jaxpr.outvars, self._eqns, losses)
         self._masks, self._checks = guards.masks, guards.checks
         self._conditions = Conditions(b, self._unmasked)
@@ -482,9 +465,9 @@ class _Writer:
         for eqn in eqns:
             v = eqn.outvars[0] if eqn.primitive.name in _COMPARING else None
             if v is not None and is_inexact(v) and not is_complex(v):
-                start, b.source_info = len(b), eqn.source_info
+                b.source_info = eqn.source_info
                 losses[v] = _losses(b, eqn)
-                found += b.equations_from(start)
+                found += b.take()
             found.append(eqn)
         return found, losses
 
@@ -592,9 +575,7 @@ class _Writer:
         return i is None or v in self._raw or i in self._done
 
     def _flush(self) -> None:
-        new = self._b.equations_from(self._flushed)
-        self._flushed += len(new)
-        self._result += new
+        self._result += self._b.take()
 
 
 def _losses(b: Builder, eqn: JaxprEqn) -> Sequence[Var]:
@@ -730,4 +711,4 @@ def _extreme_call(
 
 
 def _zeros(b: Builder, x: ShapedArray) -> Atom:
-    return lax.broadcast_to(b, b.literal(np.zeros((), x.dtype)), x.shape)
+    return lax.full(b, 0, x.shape, x.dtype)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import Any
 
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
-from jaxprgen.ir.liveness import are_same
+from jaxprgen.ir.liveness import are_same, uses_of
 from jaxprgen.ir.rewriting import with_equations
 from jaxprgen.passes.inlining import bound_to
 
@@ -28,8 +27,7 @@ def with_joins_flattened(closed: ClosedJaxpr) -> ClosedJaxpr:
     jaxpr: Any = closed.jaxpr
     if {"concatenate", *_PARTING}.isdisjoint(eqn.primitive.name for eqn in jaxpr.eqns):
         return closed
-    uses = Counter(x for eqn in jaxpr.eqns for x in eqn.invars if type(x) is Var)
-    uses.update(x for x in jaxpr.outvars if type(x) is Var)
+    uses = uses_of(jaxpr.eqns, jaxpr.outvars)
     joins: dict[Any, Any] = {}
     parts: dict[Any, tuple[Any, int, int]] = {}
     equations: list[Any] = []
@@ -60,12 +58,12 @@ def _slices(eqn: Any, parts: dict[Any, tuple[Any, int, int]]) -> list[JaxprEqn]:
     if along != axis:
         array, place = x, 0
     shape = array.aval.shape
-    low, high, steps = [0] * len(shape), [*shape], [1] * len(shape)
+    low, high = [0] * len(shape), [*shape]
     pieces: list[Atom] = []
     sizes = eqn.params.get("sizes") or [1] * x.aval.shape[axis]
     for v, size in zip(eqn.outvars, sizes, strict=True):
         low[axis], high[axis] = place, place + size
-        pieces.append(lax.reshape(b, lax.slice(b, array, low, high, steps), v.aval.shape))
+        pieces.append(lax.reshape(b, lax.slice(b, array, low, high), v.aval.shape))
         if eqn.primitive.name == "split":
             parts[v] = array, axis, place
         place += size

@@ -81,7 +81,6 @@ class Packing:
         self.packs = Packs(self.b, {v: x for v, x in constants if _jax.is_readable(x)})
         self.least = least
         self._result: list[JaxprEqn] = []
-        self._emitted = 0
         self._parts: list[tuple[Unit, int, int]] = []
 
     def write(self, units: Sequence[Unit]) -> None:
@@ -146,9 +145,7 @@ class Packing:
             self._result.append(eqn)
 
     def _flush(self) -> None:
-        new = self.b.equations_from(self._emitted)
-        self._emitted += len(new)
-        self._result += new
+        self._result += self.b.take()
 
 
 class Single(Unit):

@@ -376,8 +376,7 @@ def _folded(b: Builder, column: MaybeBatched, counts: Sequence[int], family: str
         return MaybeBatched(REDUCTIONS[family][1](b, grid, [1]), True)
     if family != "add":
         raise NotBatchableError("Only sums may have different numbers of terms.")
-    zero = b.literal(np.zeros((), rows.aval.dtype))
-    zeros = lax.broadcast_in_dim(b, zero, (n, *shape), [])
+    zeros = lax.full(b, 0, (n, *shape), rows.aval.dtype)
     owners = np.repeat(np.arange(n), counts)[:, None].astype(np.int32)
     indices = b.constant(owners, equal=True)
     return MaybeBatched(lax.scatter_add(b, zeros, indices, rows, [0], [0], in_bounds=True), True)

@@ -538,7 +538,8 @@ class _FusedLoop:
         """Emit the result of a reduction over no rows."""
         (v,) = eqn.outvars
         aval: Any = self.partial.get(v, v.aval)
-        return _filled(b, MONOIDS[eqn.primitive.name].identity(aval.dtype), aval)
+        identity = MONOIDS[eqn.primitive.name].identity(aval.dtype)
+        return lax.full(b, identity, aval.shape, aval.dtype)
 
     # --- The body -------------------------------------------------------------------------
 
@@ -643,14 +644,14 @@ class _FusedLoop:
         below = lax.sub(b, row, self._shift(b, found, self.after))
         kept = [d for d in range(len(row.aval.shape)) if d not in found.axes]
         is_none = lax.broadcast_in_dim(b, _is_lowest(b, self.after[v]), row.aval.shape, kept)
-        return lax.select_n(b, is_none, below, _filled(b, -np.inf, row.aval))
+        return lax.select_n(b, is_none, below, lax.full(b, -np.inf, row.aval.shape, row.aval.dtype))
 
     def _rescaling(self, b: Builder, found: ShiftedExponentials) -> Atom:
         """Emit the factor by which the sum so far shrinks when the maximum grows."""
         change = lax.sub(b, *(self._shift(b, found, m) for m in (self.before, self.after)))
         top = self.before[found.maximum.outvars[0]]
         change = _reshaped(b, change, top.aval.shape)
-        none = _filled(b, -np.inf, top.aval)
+        none = lax.full(b, -np.inf, top.aval.shape, top.aval.dtype)
         return lax.exp(b, lax.select_n(b, _is_lowest(b, top), change, none))
 
     def _final(self, b: Builder, eqn: JaxprEqn) -> Atom:
@@ -663,7 +664,7 @@ class _FusedLoop:
             return result
         top = self.after[found.maximum.outvars[0]]
         shift = _reshaped(b, self._shift(b, found, self.after), top.aval.shape)
-        is_none, zero = _is_lowest(b, top), _filled(b, 0, top.aval)
+        is_none, zero = _is_lowest(b, top), lax.full(b, 0, top.aval.shape, top.aval.dtype)
         # Elsewhere the exponent is not needed, and would make derivatives NaN if it were infinite.
         alone = lax.exp(b, lax.select_n(b, is_none, zero, lax.sub(b, top, shift)))
         return lax.select_n(b, is_none, result, alone)
@@ -676,11 +677,6 @@ def _block(b: Builder, row: Atom) -> Atom:
 
 def _reshaped(b: Builder, x: Atom, shape: tuple[int, ...]) -> Atom:
     return x if x.aval.shape == shape else lax.reshape(b, x, shape)
-
-
-def _filled(b: Builder, value: Any, aval: Any) -> Atom:
-    literal = b.literal(np.asarray(value, aval.dtype))
-    return lax.broadcast_in_dim(b, literal, aval.shape, ()) if aval.shape else literal
 
 
 def _is_lowest(b: Builder, x: Atom) -> Atom:

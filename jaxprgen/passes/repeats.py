@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxprgen._jax import Jaxpr, JaxprEqn, Var, identity
+from jaxprgen.ir.liveness import uses_of
 from jaxprgen.ir.redundancy import Identities, commutes, literal_key
 from jaxprgen.passes.sums import Stretch, Term, stretches
 
@@ -124,8 +125,7 @@ class _Chain(NamedTuple):
 
 def _chained(jaxpr: Jaxpr, reassociate: bool) -> list[Node]:
     """Return nodes, with chains of three or more terms as one node each."""
-    uses: Counter[Any] = Counter(x for eqn in jaxpr.eqns for x in eqn.invars if type(x) is Var)
-    uses.update(x for x in jaxpr.outvars if type(x) is Var)
+    uses = uses_of(jaxpr.eqns, jaxpr.outvars)
     chains: dict[Any, _Chain] = {}
     inside: set[int] = set()
     for place, eqn in enumerate(jaxpr.eqns):

@@ -16,6 +16,7 @@ from typing import Any
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.liveness import uses_of
 from jaxprgen.ir.programs import count_equations
 from jaxprgen.ir.redundancy import Identities, atom_key
 from jaxprgen.ir.rewriting import each_program
@@ -282,7 +283,7 @@ def grouped(nodes: Sequence[Node]) -> dict[int, list[Node]]:
 
 def _depths(jaxpr: Jaxpr, chains: Collection[str]) -> list[int]:
     """Return how many equations wait for each other before each one; a chain counts once."""
-    uses = Counter([x for eqn in jaxpr.eqns for x in eqn.invars if type(x) is Var])
+    uses = uses_of(jaxpr.eqns, ())
     found: list[int] = []
     depths: dict[Any, int] = {}
     for eqn in jaxpr.eqns:

@@ -134,7 +134,7 @@ def _mirrored_slice(b: Builder, x: Atom, params: dict[str, Any]) -> Atom:
     """Emit the slice with these parameters, counting the rows from the last one."""
     (start, *low), (stop, *high) = params["start_indices"], params["limit_indices"]
     n = x.aval.shape[0]
-    return lax.slice(b, x, [n - stop, *low], [n - start, *high], [1] * len(x.aval.shape))
+    return lax.slice(b, x, [n - stop, *low], [n - start, *high])
 
 
 def _is_reversal(eqn: Any) -> bool:

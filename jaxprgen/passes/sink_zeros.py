@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,7 +72,6 @@ def _sunk(closed: ClosedJaxpr) -> ClosedJaxpr:
     renamed: dict[Any, Any] = {}
     equations: list[JaxprEqn] = []
     conditions = Conditions(b, lambda v: renamed.get(v, v))
-    flushed = 0
     for eqn in jaxpr.eqns:
         operands = [renamed.get(x, x) if type(x) is Var else x for x in eqn.invars]
         equations.append(eqn.replace(invars=operands))
@@ -79,15 +79,14 @@ def _sunk(closed: ClosedJaxpr) -> ClosedJaxpr:
         if v in wanted:
             b.source_info = eqn.source_info
             renamed[v] = _cleared(b, v, nonzero[v], conditions)
-            equations += b.equations_from(flushed)
-            flushed = len(b)
+            equations += b.take()
     outputs = [renamed.get(x, x) if type(x) is Var else x for x in jaxpr.outvars]
     return with_equations(closed, equations, outputs, dict(b.constants))
 
 
 def _cleared(b: Builder, v: Any, nonzero: Condition, conditions: Conditions) -> Atom:
     shape = v.aval.shape
-    zero = lax.broadcast_to(b, b.literal(np.zeros((), v.aval.dtype)), shape)
+    zero = lax.full(b, 0, shape, v.aval.dtype)
     if nonzero == NEVER:  # A factor is the number zero: the product has a sign, or is NaN.
         return lax.select_n(b, lax.ne(b, v, v), v, zero)
     return lax.select_n(b, conditions(nonzero, shape), zero, v)
@@ -135,10 +134,9 @@ def _nonzero(eqn: JaxprEqn, operands: list[Condition], choices: Choices) -> Cond
     """Return where the result of an equation is not a zero of a choice."""
     name = eqn.primitive.name
     if name == "select_n":
-        found = NEVER
-        for case, own in enumerate(operands[1:]):
-            found = either(found, both(own, choices.case(eqn.invars[0], case)))
-        return found
+        cases = enumerate(operands[1:])
+        own = [both(found, choices.case(eqn.invars[0], case)) for case, found in cases]
+        return functools.reduce(either, own, NEVER)
     own = [moved(r, result_axes(eqn, i)) for i, r in enumerate(operands)]
     if name == "mul":
         return both(*own)
@@ -147,8 +145,5 @@ def _nonzero(eqn: JaxprEqn, operands: list[Condition], choices: Choices) -> Cond
     if name in ("add", "sub", "add_any", "neg", "convert_element_type", "concatenate", "pad") or (
         len(own) == 1 and is_linear(eqn)
     ):
-        found = NEVER
-        for each in own:
-            found = either(found, each)
-        return found
+        return functools.reduce(either, own, NEVER)
     return ALWAYS

@@ -8,7 +8,6 @@ it, whatever is written elsewhere, and the blocks of a chain are written togethe
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -19,6 +18,7 @@ import numpy as np
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir import primitives as lax
+from jaxprgen.ir.liveness import uses_of
 from jaxprgen.ir.rewriting import with_equations
 from jaxprgen.passes.constant_folding import Constants
 from jaxprgen.passes.costs import CostModel, Work
@@ -262,7 +262,6 @@ class _Forwarding:
         self.known.add(self.jaxpr.constvars, closed.consts)
         self.atoms: dict[Any, Any] = {}
         self.made: list[JaxprEqn] = []
-        self._emitted = 0
         self.pads = self._pads() if reassociate else {}
         self.versions = self._find()
 
@@ -275,11 +274,8 @@ class _Forwarding:
     def _pads(self) -> dict[Any, Any]:
         """Return the equations that pad with zeros, of which a sum reads each result."""
         found = {e.outvars[0]: e for e in self.jaxpr.eqns if pads_with_zeros(e)}
-        if found:
-            uses = Counter(x for eqn in self.jaxpr.eqns for x in eqn.invars if type(x) is Var)
-            uses.update(x for x in self.jaxpr.outvars if type(x) is Var)
-            found = {x: eqn for x, eqn in found.items() if uses[x] == 1}
-        return found
+        uses = uses_of(self.jaxpr.eqns, self.jaxpr.outvars) if found else {}
+        return {x: eqn for x, eqn in found.items() if uses[x] == 1}
 
     def _added(self, eqn: Any) -> Block | None:
         """Return the block to which a sum with a padded one adds, or None for other equations."""
@@ -381,9 +377,7 @@ class _Forwarding:
         return None if chain.around(block.start, block.sizes) is None else block
 
     def _flush(self) -> None:
-        new = self.b.equations_from(self._emitted)
-        self._emitted += len(new)
-        self.made += new
+        self.made += self.b.take()
 
     def atom(self, x: Any) -> Any:
         """Return what stands for an atom; emit an array if it was written to."""
@@ -433,14 +427,13 @@ class _Forwarding:
         return self._cut(self.atom(x), start, sizes)
 
     def _zeros(self, chain: _Chain, shape: Place) -> Atom:
-        zero = self.b.literal(np.zeros((), chain.blocks[0].value.aval.dtype))
-        return lax.broadcast_in_dim(self.b, zero, shape, [])
+        return lax.full(self.b, 0, shape, chain.blocks[0].value.aval.dtype)
 
     def _cut(self, x: Atom, start: Sequence[int], sizes: Place) -> Atom:
         if x.aval.shape == sizes:
             return x
         stop = [i + k for i, k in zip(start, sizes, strict=True)]
-        return lax.slice(self.b, x, start, stop, [1] * len(sizes))
+        return lax.slice(self.b, x, start, stop)
 
     def _shaped(self, x: Atom, shape: Place) -> Atom:
         if x.aval.shape == shape:

@@ -10,7 +10,6 @@ later. If rules have such a condition, passes are repeated until no rule fires.
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +18,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.errors import InvalidRuleError, RewriteCycleError
 from jaxprgen.ir import Builder, current_builder, redundancy
-from jaxprgen.ir.liveness import readers_of
+from jaxprgen.ir.liveness import uses_of
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.rewrite.graph import Graph
 from jaxprgen.rewrite.index import IndexedRule, PrimitiveRules, RuleIndex, indexed
@@ -152,9 +151,8 @@ class Rewriting:
         self.statistics = statistics
         self.fired: list[tuple[JaxprEqn, tuple[Rule, ...]]] = []
         constants = dict(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-        readers = readers_of(closed.jaxpr.eqns, closed.jaxpr.outvars)
-        counts = Counter({v: len(own) for v, own in readers.items()})
-        self.graph = Graph(constants, counts, index.traits)
+        uses = uses_of(closed.jaxpr.eqns, closed.jaxpr.outvars)
+        self.graph = Graph(constants, uses, index.traits)
         self.matcher = Matcher(self.graph, explaining)
         self._more: dict[Any, Any] = {}
         self._equations: list[JaxprEqn] = []

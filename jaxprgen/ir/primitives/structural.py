@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 from jax.lax import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 
 from jaxprgen import _jax
@@ -42,6 +43,11 @@ def broadcast_to(b: Builder, x: Atom, shape: Shape) -> Atom:
     if x.aval.shape == shape:
         return x
     return broadcast_in_dim(b, x, shape, range(len(shape) - len(x.aval.shape), len(shape)))
+
+
+def full(b: Builder, value: Any, shape: Shape, dtype: Dtype) -> Atom:
+    """Return an array of one number; a literal if it has no axes."""
+    return broadcast_to(b, b.literal(np.asarray(value, dtype)), shape)
 
 
 def reshape(b: Builder, x: Atom, shape: Shape) -> Var:
@@ -84,7 +90,7 @@ def rev(b: Builder, x: Atom, dimensions: Sequence[int]) -> Var:
 
 
 def slice(
-    b: Builder, x: Atom, start: Sequence[int], limit: Sequence[int], strides: Sequence[int]
+    b: Builder, x: Atom, start: Sequence[int], limit: Sequence[int], strides: Sequence[int] = ()
 ) -> Var:
     """Return ``x[start:limit:strides]``.
 
@@ -94,7 +100,7 @@ def slice(
     x : atom
     start, limit : sequence of int
         The bounds on each axis, ``0 <= start <= limit <= size``.
-    strides : sequence of int
+    strides : sequence of int, optional
         The step on each axis, at least 1.
     """
     params = {"start_indices": tuple(start), "limit_indices": tuple(limit)}

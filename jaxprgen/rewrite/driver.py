@@ -21,7 +21,7 @@ from jaxprgen.ir import Builder, current_builder, redundancy
 from jaxprgen.ir.liveness import uses_of
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.rewrite.graph import Graph
-from jaxprgen.rewrite.index import IndexedRule, PrimitiveRules, RuleIndex, indexed
+from jaxprgen.rewrite.index import IndexedRule, RuleIndex, indexed
 from jaxprgen.rewrite.matching import Matcher
 from jaxprgen.rewrite.rules import Rule
 from jaxprgen.rewrite.terms import NOTHING, Match
@@ -113,8 +113,6 @@ def apply(
 
 
 def _settled(program: ClosedJaxpr, index: RuleIndex, statistics: Statistics | None) -> ClosedJaxpr:
-    if statistics is None and not index.may_fire(program.jaxpr.eqns):
-        return program
     run = Rewriting(program, index, statistics)
     rounds = 1
     while run.fired:
@@ -180,8 +178,7 @@ class Rewriting:
         if not eqn.effects:
             if self._is_repeated(eqn, chain):
                 return
-            entries = self.index.entries.get(eqn.primitive.name)
-            if entries is not None and self._is_replaced(eqn, entries, chain):
+            if eqn.primitive.name in self.index.entries and self._is_replaced(eqn, chain):
                 return
         self._equations.append(eqn)
 
@@ -212,11 +209,11 @@ class Rewriting:
 
     # --- Rules ----------------------------------------------------------------------------
 
-    def _is_replaced(self, eqn: JaxprEqn, entries: PrimitiveRules, chain: tuple[Rule, ...]) -> bool:
-        fitting, statistics = self._fitting(eqn, entries), self.statistics
+    def _is_replaced(self, eqn: JaxprEqn, chain: tuple[Rule, ...]) -> bool:
+        fitting, statistics = self._fitting(eqn), self.statistics
         if statistics is None:
             return any(self._fires(entry.rule, eqn, chain) for entry in fitting)
-        for entry in entries.all:
+        for entry in self.index.entries[eqn.primitive.name]:
             start = time.perf_counter()
             fired = entry in fitting and self._fires(entry.rule, eqn, chain)
             statistics.add(entry.rule, fired=fired, seconds=time.perf_counter() - start)
@@ -224,15 +221,14 @@ class Rewriting:
                 return True
         return False
 
-    def _fitting(self, eqn: JaxprEqn, entries: PrimitiveRules) -> list[IndexedRule]:
+    def _fitting(self, eqn: JaxprEqn) -> list[IndexedRule]:
         """Return the rules that may fire; all of them if misses are to be explained."""
-        graph = self.graph
+        name = eqn.primitive.name
         if self.matcher.explaining:
-            return entries.all
-        (root,) = eqn.outvars
-        found = entries.fitting(graph.traits_of(eqn.invars), graph.traits_within(root))
+            return self.index.entries[name]
+        found = self.index.fitting(name, self.graph.traits_of(eqn.invars))
         if any(entry.of_factors for entry in found):
-            there = graph.traits_of_factors(root)
+            there = self.graph.traits_of_factors(eqn.outvars[0])
             found = [e for e in found if not e.of_factors or e.needed <= there]
         return found
 

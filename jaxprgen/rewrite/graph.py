@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen._jax import JaxprEqn, Literal, Var, identity
+from jaxprgen._jax import JaxprEqn, Literal, Var
 from jaxprgen.rewrite.terms import Factors
 
 Trait: TypeAlias = "str | float"
@@ -24,7 +24,6 @@ _PASSED_ON = frozenset({"broadcast_in_dim", "reshape", "squeeze", "copy", "stop_
 """Primitives that return an array filled with the number that fills their operand."""
 
 PRODUCTS = frozenset({"mul", "div", "neg"})
-_QUOTIENT: frozenset[Trait] = frozenset({"div"})
 _FEW = 8  # Products of more factors are not taken apart.
 _SMALL = 4096  # Constants of more elements are not inspected.
 
@@ -57,17 +56,12 @@ class Graph:
         self._numbers: dict[Any, Any] = {}
         self._factors: dict[Any, Factors] = {}
         self._traits: dict[Any, frozenset[Trait]] = {}
-        self._traits_within: dict[Any, frozenset[Trait]] = {}
-        self._literals: list[Any] = []
 
     def define(self, eqn: JaxprEqn) -> None:
         """Add an equation; those that define its operands were added before."""
         for v in eqn.outvars:
             self.definitions[v] = eqn
-        name = eqn.primitive.name
-        if name in PRODUCTS:
-            self._traits_within[eqn.outvars[0]] = self._within(eqn)
-        elif name in _PASSED_ON or name == "convert_element_type":
+        if eqn.primitive.name in _PASSED_ON or eqn.primitive.name == "convert_element_type":
             self._numbers[eqn.outvars[0]] = self._passed_on(eqn)
 
     def name(self, x: Any) -> str:
@@ -113,27 +107,20 @@ class Graph:
 
     def traits(self, x: Any) -> frozenset[Trait]:
         """Return the wanted traits of an atom."""
-        is_variable = type(x) is Var
-        key = x if is_variable else identity(x)
-        found = self._traits.get(key)
+        found = self._traits.get(x) if type(x) is Var else None
         if found is None:
-            if not is_variable:
-                self._literals.append(x)  # Its address is the key, and must not be used again.
             number = self.number(x)
             both = self.name(x), None if number is None else number.item()
-            found = self._traits[key] = self._wanted.intersection(both)
+            found = self._wanted.intersection(both)
+            if type(x) is Var:
+                self._traits[x] = found
         return found
 
     def traits_of(self, operands: Sequence[Any]) -> frozenset[Trait]:
         """Return the wanted traits of any of the operands, and `TWICE` if the first recurs."""
-        if not operands:
-            return NO_TRAITS
-        found = self.traits(operands[0])
-        for x in operands[1:]:
-            found |= self.traits(x)
-            if x is operands[0]:
-                found |= {TWICE}
-        return found
+        found = NO_TRAITS.union(*map(self.traits, operands))
+        is_twice = any(x is operands[0] for x in operands[1:])
+        return found | {TWICE} if is_twice else found
 
     def traits_of_factors(self, x: Any) -> frozenset[Trait]:
         """Return the wanted traits of a product's factors and divisors, if there are several."""
@@ -143,22 +130,6 @@ class Graph:
         found = NO_TRAITS.union(*map(self.traits, (*factors, *divisors)))
         is_twice = not {_bits(x) for x in factors}.isdisjoint(map(_bits, divisors))
         return found | {TWICE} if is_twice else found
-
-    def traits_within(self, x: Any) -> frozenset[Trait]:
-        """Return a superset of `traits_of_factors` that is cheap to compute."""
-        return self._traits_within.get(x, NO_TRAITS)
-
-    def _within(self, eqn: JaxprEqn) -> frozenset[Trait]:
-        known = self._traits_within
-        is_quotient = eqn.primitive.name == "div"
-        found: frozenset[Trait] = _QUOTIENT if is_quotient else NO_TRAITS
-        within = [known.get(x) if type(x) is Var else None for x in eqn.invars]
-        for x, inner in zip(eqn.invars, within, strict=True):
-            found |= self.traits(x) if inner is None else inner
-        is_nested = any(inner is not None for inner in within)
-        if "div" in found and (is_nested or eqn.invars[0] is eqn.invars[-1]):
-            found |= {TWICE}
-        return found
 
     # --- Products -------------------------------------------------------------------------------
 

@@ -281,7 +281,7 @@ class Function(NamedTuple):
 def walk(term: Term) -> Iterator[Term]:
     """Yield a term, and all terms among its operands."""
     yield term
-    for part in _parts(term):
+    for part in parts(term):
         yield from walk(part)
 
 
@@ -295,11 +295,11 @@ def structure(term: Term, names: dict[Any, int]) -> Hashable:
         return type(term), number, getattr(term, "constant", False)
     if isinstance(term, Number):
         return Number, term.value, str(term.value)[0] == "-"
-    parts = tuple(structure(x, names) for x in _parts(term))
+    operands = tuple(structure(x, names) for x in parts(term))
     if isinstance(term, Call):
         params = tuple((k, _value(v, names)) for k, v in sorted(term.params.items()))
-        return Call, term.function.name, parts, params, term.is_open
-    return type(term), parts, len(getattr(term, "divisors", ()))
+        return Call, term.function.name, operands, params, term.is_open
+    return type(term), operands, len(getattr(term, "divisors", ()))
 
 
 def _value(value: Any, names: dict[Any, int]) -> Hashable:
@@ -308,7 +308,8 @@ def _value(value: Any, names: dict[Any, int]) -> Hashable:
     return type(value), repr(value)
 
 
-def _parts(term: Term) -> tuple[Term, ...]:
+def parts(term: Term) -> tuple[Term, ...]:
+    """Return the operands of a term."""
     if isinstance(term, Call):
         return term.operands
     if isinstance(term, Product):

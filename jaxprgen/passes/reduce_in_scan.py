@@ -21,10 +21,6 @@ from jaxprgen.passes.meaning import Meaning, if_reassociated
 from jaxprgen.passes.unbatching import MONOIDS, Unbatched, unbatched
 
 _LAYOUT_PRIMITIVES = {"reshape", "squeeze", "transpose", "copy"}
-_SHIFT_PRIMITIVES = {
-    *(lax.ELEMENTWISE - {"bitcast_convert_type"}),
-    *("select_n", "clamp", "stop_gradient", "broadcast_in_dim", "reshape", "squeeze"),
-}
 
 
 class ShiftedExponentials(NamedTuple):
@@ -36,7 +32,7 @@ class ShiftedExponentials(NamedTuple):
     Attributes
     ----------
     maximum : JaxprEqn
-        The equation of the maximum.
+        The equation of the maximum of the rows.
     difference : JaxprEqn
         The equation that subtracts the shift.
     axes : sequence of int
@@ -123,7 +119,7 @@ class FusionCluster:
         self.consumers: list[JaxprEqn] = []
         self.producers: list[JaxprEqn] = []
         self.dependent: set[Any] = set(self.loop.outvars)
-        self.shifts: dict[Any, JaxprEqn] = {}
+        self.shifts: dict[Any, JaxprEqn] = {}  # Maxima, and what follows from one alone.
         self.made: dict[Any, JaxprEqn] = {}
         for e in self.after_loop:
             self._consider(e)
@@ -145,11 +141,12 @@ class FusionCluster:
         self.made.update(dict.fromkeys(eqn.outvars, eqn))
         if eqn.effects or id(eqn) in self.refused:
             return
-        if not any(x in self.row_axes for x in read):
-            self._note_shift(eqn, read)
+        (root, *others) = {id(e): e for e in map(self.shifts.get, read)}.values()
+        if root is not None and not others:
+            self.shifts.update(dict.fromkeys(eqn.outvars, root))
         elif all(x in self.row_axes for x in read):
             self._follow(eqn)
-        elif eqn.primitive.name == "sub":
+        elif eqn.primitive.name == "sub" and read[0] is eqn.invars[0] and read[0] in self.row_axes:
             self._take_difference(eqn)
 
     def _follow(self, eqn: JaxprEqn) -> None:
@@ -159,6 +156,8 @@ class FusionCluster:
             return
         if self._is_reduction(eqn):
             self.reductions.append(eqn)
+            if eqn.primitive.name == "reduce_max":
+                self.shifts[eqn.outvars[0]] = eqn
             if sums:
                 self.shifted[id(eqn)] = sums[0]
             return
@@ -217,29 +216,14 @@ class FusionCluster:
 
     # --- Sums of shifted exponentials -----------------------------------------------------
 
-    def _note_shift(self, eqn: JaxprEqn, read: Sequence[Any]) -> None:
-        """Note an elementwise function of a maximum of rows."""
-        roots = {id(e): e for e in map(self._maximum, read)}
-        (root,) = roots.values() if len(roots) == 1 else (None,)
-        if root is not None and eqn.primitive.name in _SHIFT_PRIMITIVES:
-            self.shifts[eqn.outvars[0]] = root
-
-    def _maximum(self, x: Any) -> JaxprEqn | None:
-        """Return the equation of the maximum from which a variable follows, if any."""
-        eqn = self.shifts.get(x) or self.made.get(x)
-        is_reduction = any(eqn is e for e in self.reductions)
-        return (
-            eqn if eqn is not None and is_reduction and eqn.primitive.name == "reduce_max" else None
-        )
-
     def _take_difference(self, eqn: JaxprEqn) -> None:
-        """Add an equation that subtracts a shift from rows."""
-        x, shift = eqn.invars
-        maximum = self._maximum(shift)
+        """Add an equation that subtracts a function of their maximum from rows."""
+        x: Any = eqn.invars[0]
+        low: Any = eqn.invars[1].aval
+        maximum = self.shifts.get(eqn.invars[1])
         axes = self._shifted_axes(x, maximum) if maximum is not None and self.reassociate else None
         if maximum is None or axes is None:
             return
-        low: Any = shift.aval
         top: Any = maximum.outvars[0].aval
         is_aligned = not low.shape or all(low.shape[d] == 1 for d in axes)
         if is_aligned and low.size == top.size and top.dtype.kind == "f":
@@ -257,14 +241,6 @@ class FusionCluster:
         order = made.params["permutation"]
         kept = [d for d in order if d not in axes]
         return [i for i, d in enumerate(order) if d in axes] if kept == sorted(kept) else None
-
-    def shift_equations(self, found: ShiftedExponentials) -> list[JaxprEqn]:
-        """Return the equations that compute a shift from a maximum."""
-        given = set(found.maximum.outvars)
-        shifts = [e for e in self.after_loop if e.outvars and e.outvars[0] in self.shifts]
-        own = [e for e in shifts if self.shifts[e.outvars[0]] is found.maximum]
-        wanted = live_equations(own, [found.difference.invars[1]])[0]
-        return [e for e in wanted if given.isdisjoint(e.outvars)]
 
     def _continues_sum(self, eqn: JaxprEqn) -> bool:
         name, (before, *_) = eqn.primitive.name, eqn.invars
@@ -337,9 +313,6 @@ class FusionCluster:
         for e in [*self.consumers, *self.reductions]:
             for x, axis in zip(e.invars, self.axes(e), strict=True):
                 self._want(x, axis)
-            found = self.shifted.get(id(e))
-            for x in [x for s in self.shift_equations(found) for x in s.invars] if found else ():
-                self._want(x, None)
         self.inside[id(self.loop)] = self.loop
         for e in reversed(self.equations):
             made = self._results(e)
@@ -379,7 +352,7 @@ class FusionCluster:
         moved, _ = whole_equations(self.after_loop, self.operands)
         early = {id(e) for e in moved}
         ahead = self.equations[: len(self.equations) - len(self.after_loop) - 1]
-        ends = {id(e) for e in self.reductions}
+        ends = {id(e) for e in self.reductions if id(e) not in self.shifted}
         rest = [e for e in self.after_loop if id(e) not in early and id(e) not in ends]
         return [*ahead, *moved], rest
 
@@ -495,6 +468,12 @@ class _FusedLoop:
         self.cluster, self.loop = cluster, loop
         self.b = b = Builder()
         self.results = [e.outvars[0] for e in cluster.reductions]
+        # The sums of exponentials of differences from the maximum.
+        self.sums = {
+            e.outvars[0]: Var(e.outvars[0].aval)
+            for e in cluster.reductions
+            if id(e) in cluster.shifted
+        }
         self.partial = dict(filter(None, map(self._partial, cluster.reductions)))
         given = cluster.operands.items()
         self.shared: dict[Any, Atom] = {x: b.add_input(x.aval) for x, axes in given if None in axes}
@@ -507,15 +486,16 @@ class _FusedLoop:
 
     def equations(self) -> list[JaxprEqn]:
         """Return all equations of the program. Those that were moved remain, as dead code."""
-        eqn, fixed = self.cluster.loop, list(self.shared)
+        eqn = self.cluster.loop
         ahead, behind = self.cluster.split_program()
         b = Builder.in_place_of(eqn)
         out = self._fused([self._identity(b, e) for e in self.cluster.reductions]).emit(b)
         ends, sums, stacked = parts(out, len(self.loop.carries), len(self.results))
-        self.after = dict(zip(self.results, sums, strict=True))
-        self.shared = {x: x for x in fixed}
-        results = [*ends, *stacked, *(self._final(b, e) for e in self.cluster.reductions)]
-        return [*ahead, *bound_to(b, results, [*eqn.outvars, *self.results]), *behind]
+        pairs = zip(self.cluster.reductions, sums, strict=True)
+        results = [*ends, *stacked, *(self._final(b, e, x) for e, x in pairs)]
+        named = [*eqn.outvars, *(self.sums.get(v, v) for v in self.results)]
+        after = [x for e in behind for x in self._shifted_back(e)]
+        return [*ahead, *bound_to(b, results, named), *after]
 
     def _partial(self, eqn: JaxprEqn) -> tuple[Any, Any] | None:
         """Return the result and the carry type of a reduction that also reduces axes of rows.
@@ -621,63 +601,54 @@ class _FusedLoop:
 
     # --- Sums of exponentials -------------------------------------------------------------
 
-    # Let m be the maximum so far and g(m) the shift, a function of m. The carry is the sum of
-    # exp(x - g(m)) so far. It is zero while all rows are minus infinity, because g(m) is arbitrary
-    # then. If all rows of the loop are, `_final` replaces it by what the program would compute.
+    # Let m be the maximum so far, or 0 where that is infinite or NaN. The carry is the sum of
+    # exp(x - m) so far, which is zero while all rows are minus infinity. The sum of exp(x - shift)
+    # is exp(m - shift) times that. It does not depend on m, and neither do derivatives.
 
-    def _shift(self, b: Builder, found: ShiftedExponentials, maxima: dict[Any, Atom]) -> Atom:
-        """Emit the shift for the current value of the maximum."""
-        (v,) = found.maximum.outvars
+    def _finite(self, b: Builder, top: Atom) -> Atom:
+        """Emit the finite number that is subtracted for a maximum."""
 
         def emit() -> Atom:
-            atoms = {**self.shared, v: maxima[v]}
-            for e in self.cluster.shift_equations(found):
-                atoms.update(b.copy(e, atoms))
-            return atoms[found.difference.invars[1]]
+            zero = lax.full(b, 0, top.aval.shape, top.aval.dtype)
+            return lax.stop_gradient(b, lax.select_n(b, lax.is_finite(b, top), zero, top))
 
-        return b.memoized((id(found.difference), maxima[v]), emit)
+        return b.memoized(("finite", top), emit)
 
     def _exponent(self, b: Builder, found: ShiftedExponentials) -> Atom:
-        """Emit the difference of a row and the shift."""
+        """Emit the difference of a row and the maximum so far."""
         row: Any = self.blocks[found.difference.invars[0]]
-        (v,) = found.maximum.outvars
-        below = lax.sub(b, row, self._shift(b, found, self.after))
+        top = self._finite(b, self.after[found.maximum.outvars[0]])
         kept = [d for d in range(len(row.aval.shape)) if d not in found.axes]
-        is_none = lax.broadcast_in_dim(b, _is_lowest(b, self.after[v]), row.aval.shape, kept)
-        return lax.select_n(b, is_none, below, lax.full(b, -np.inf, row.aval.shape, row.aval.dtype))
+        return lax.sub(b, row, lax.broadcast_in_dim(b, top, row.aval.shape, kept))
 
     def _rescaling(self, b: Builder, found: ShiftedExponentials) -> Atom:
         """Emit the factor by which the sum so far shrinks when the maximum grows."""
-        change = lax.sub(b, *(self._shift(b, found, m) for m in (self.before, self.after)))
-        top = self.before[found.maximum.outvars[0]]
-        change = _reshaped(b, change, top.aval.shape)
+        (v,) = found.maximum.outvars
+        top = self.before[v]
         none = lax.full(b, -np.inf, top.aval.shape, top.aval.dtype)
-        return lax.exp(b, lax.select_n(b, _is_lowest(b, top), change, none))
+        change = lax.sub(b, self._finite(b, top), self._finite(b, self.after[v]))
+        return lax.exp(b, lax.select_n(b, lax.eq(b, top, none), change, none))
 
-    def _final(self, b: Builder, eqn: JaxprEqn) -> Atom:
+    def _final(self, b: Builder, eqn: JaxprEqn, result: Atom) -> Atom:
         """Emit the result of a reduction from its final carry."""
-        result = self.after[eqn.outvars[0]]
-        found = self.cluster.shifted.get(id(eqn))
         if eqn.outvars[0] in self.partial:
             return b.bind_multiple(eqn.primitive, [result], eqn.params)[0]
-        if found is None:
-            return result
-        top = self.after[found.maximum.outvars[0]]
-        shift = _reshaped(b, self._shift(b, found, self.after), top.aval.shape)
-        is_none, zero = _is_lowest(b, top), lax.full(b, 0, top.aval.shape, top.aval.dtype)
-        # Elsewhere the exponent is not needed, and would make derivatives NaN if it were infinite.
-        alone = lax.exp(b, lax.select_n(b, is_none, zero, lax.sub(b, top, shift)))
-        return lax.select_n(b, is_none, result, alone)
+        return result
+
+    def _shifted_back(self, eqn: JaxprEqn) -> list[JaxprEqn]:
+        """Return the equations that multiply a sum of exponentials, or another equation itself."""
+        found = self.cluster.shifted.get(id(eqn))
+        if found is None or eqn.outvars[0] not in self.sums:
+            return [eqn]
+        b, v = Builder.in_place_of(eqn), eqn.outvars[0]
+        top: Any = found.maximum.outvars[0]
+        shift: Any = found.difference.invars[1]
+        if shift.aval.shape != top.aval.shape:
+            shift = lax.reshape(b, shift, top.aval.shape)
+        factor = lax.exp(b, lax.sub(b, self._finite(b, top), shift))
+        return bound_to(b, [lax.mul(b, self.sums[v], factor)], [v])
 
 
 def _block(b: Builder, row: Atom) -> Atom:
     """Return a row as an array of one row."""
     return lax.reshape(b, row, (1, *row.aval.shape))
-
-
-def _reshaped(b: Builder, x: Atom, shape: tuple[int, ...]) -> Atom:
-    return x if x.aval.shape == shape else lax.reshape(b, x, shape)
-
-
-def _is_lowest(b: Builder, x: Atom) -> Atom:
-    return lax.eq(b, x, b.literal(np.asarray(-np.inf, x.aval.dtype)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from jaxprgen import _jax
@@ -19,16 +19,28 @@ def count_equations(program: Jaxpr | ClosedJaxpr) -> int:
 
     A program that is called twice counts twice.
     """
-    counts: dict[int, int] = {}
+    return int(summed(_jax.open_jaxpr(program).eqns, lambda eqn: 1))
 
-    def count(program: Jaxpr | ClosedJaxpr) -> int:
-        jaxpr = _jax.open_jaxpr(program)
-        if id(jaxpr) not in counts:
-            inner = (count(x.program) for eqn in jaxpr.eqns for x in inner_programs(eqn))
-            counts[id(jaxpr)] = len(jaxpr.eqns) + sum(inner)
-        return counts[id(jaxpr)]
 
-    return count(program)
+def summed(
+    eqns: Iterable[JaxprEqn],
+    own: Callable[[JaxprEqn], float],
+    known: dict[int, float] | None = None,
+) -> float:
+    """Return the sum of a number of each equation, those inside them included.
+
+    A program counts as often as equations call it, and is read once; ``known`` has its number.
+    """
+    known, found = {} if known is None else known, 0.0
+    for eqn in eqns:
+        found += own(eqn)
+        for inner in inner_programs(eqn):
+            jaxpr = _jax.open_jaxpr(inner.program)
+            key = _jax.identity(jaxpr)
+            if key not in known:
+                known[key] = summed(jaxpr.eqns, own, known)
+            found += known[key]
+    return found
 
 
 def assembled(

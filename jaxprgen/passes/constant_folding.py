@@ -52,7 +52,7 @@ def _slice(params: dict[str, Any], x: Array) -> Array:
     return x[tuple(map(slice, starts, ends, strides))]
 
 
-_STRUCTURE: dict[str, Callable[..., Array]] = {
+STRUCTURE: dict[str, Callable[..., Array]] = {
     "broadcast_in_dim": _broadcast_in_dim,
     "iota": _iota,
     "reshape": _reshape,
@@ -113,7 +113,7 @@ REALS: dict[str, Callable[..., Array]] = _NUMBERS | {
 _FOLDABLE = {
     *("cond", "convert_element_type"),
     *(name for name, holder in HOLDERS.items() if holder.kind == "call"),
-    *(*_STRUCTURE, *_BY_JAX, *_INTEGERS_BY_JAX, *INTEGERS, *REALS),
+    *(*STRUCTURE, *_BY_JAX, *_INTEGERS_BY_JAX, *INTEGERS, *REALS),
 }
 
 
@@ -259,8 +259,8 @@ def _results(eqn: JaxprEqn, operands: Sequence[Any], limit: int) -> list[Any] | 
         return _results_of_program(holder.find(eqn), operands, limit)
     types: list[Any] = [v.aval for v in eqn.outvars]
     has_keys = any(map(_jax.is_key, [*operands, *types]))
-    if name in _STRUCTURE and not has_keys:
-        return [_STRUCTURE[name](eqn.params, *map(np.asarray, operands))]
+    if name in STRUCTURE and not has_keys:
+        return [STRUCTURE[name](eqn.params, *map(np.asarray, operands))]
     if name in _BY_JAX or has_keys:
         return _jax.eval_eqn(eqn, operands)
     dtypes = [np.dtype(x.dtype) for x in [*operands, *types]]

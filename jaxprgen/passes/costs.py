@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, NamedTuple
@@ -12,6 +12,7 @@ from jaxprgen._jax import JaxprEqn, Size, Var
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.inner import holder_of
 from jaxprgen.ir.liveness import dependent
+from jaxprgen.ir.programs import summed
 
 
 class Work(NamedTuple):
@@ -262,29 +263,7 @@ def total(works: Iterable[Work]) -> Work:
 
 def work_of(eqns: Sequence[JaxprEqn]) -> Work:
     """Return the work to compile equations with those inside them, none of them alike."""
-    return Work(_summed(eqns, _own_kernels), int(_summed(eqns, lambda eqn: 1)))
-
-
-def _summed(
-    eqns: Iterable[JaxprEqn],
-    own: Callable[[JaxprEqn], float],
-    known: dict[int, float] | None = None,
-) -> float:
-    """Return the sum of a number of each equation, those inside them included.
-
-    A program counts as often as equations call it, and is read once; ``known`` has its number.
-    """
-    known, found = {} if known is None else known, 0.0
-    for eqn in eqns:
-        found += own(eqn)
-        holder = holder_of(eqn)
-        for inner in () if holder is None else holder.find(eqn):
-            jaxpr = _jax.open_jaxpr(inner.program)
-            key = _jax.identity(jaxpr)
-            if key not in known:
-                known[key] = _summed(jaxpr.eqns, own, known)
-            found += known[key]
-    return found
+    return Work(summed(eqns, _own_kernels), int(summed(eqns, lambda eqn: 1)))
 
 
 def _own_kernels(eqn: Any) -> float:
@@ -306,7 +285,7 @@ def _own_kernels(eqn: Any) -> float:
 
 def kernel_starts(eqns: Iterable[JaxprEqn]) -> float:
     """Return how many kernels a program starts for equations, those inside them included."""
-    return _summed(eqns, _starts_kernel)
+    return summed(eqns, _starts_kernel)
 
 
 def _starts_kernel(eqn: JaxprEqn) -> bool:

@@ -517,11 +517,11 @@ class _Writer:
                 x if isinstance(x, Literal) else lax.broadcast_to(self._b, x, shape)
                 for x in operands
             )
-            self.masked[v] = extreme(self._b, name, x, y, self._ties)
+            self.masked[v] = _selecting(self._b, name, [x, y], self._ties)
             self._flush()
             # The equation itself stays for the predicates, and is dead without them.
         if any(v in self._checks for v in eqn.outvars):
-            self.masked[eqn.outvars[0]] = checked(self._b, *operands)
+            self.masked[eqn.outvars[0]] = _selecting(self._b, "check", operands)
             self._flush()
         self._result.append(eqn.replace(invars=operands))
 
@@ -536,7 +536,7 @@ class _Writer:
                 holds = self._conditions(condition, shape)
                 if holds.aval.shape:
                     operand = lax.broadcast_to(self._b, operand, shape)
-                found = mask(self._b, holds, operand)
+                found = _selecting(self._b, "mask", [holds, operand])
                 found = lax.broadcast_to(self._b, found, shape)
             self._made[key] = found
             self._flush()
@@ -591,124 +591,89 @@ def _losses(b: Builder, eqn: JaxprEqn) -> Sequence[Var]:
 # --- Derivatives that choose ------------------------------------------------------------------
 
 
-def mask(b: Builder, condition: Atom, x: Atom) -> Atom:
-    """Return ``x``, whose derivatives are zero where a condition is false.
+def _selecting(b: Builder, name: str, operands: Sequence[Atom], ties: str = "") -> Atom:
+    """Return a function of `_FUNCTIONS`, whose derivatives select.
 
     Parameters
     ----------
     b : Builder
         The builder.
-    condition : atom of bool
-        A scalar, or an array of the shape of ``x``.
-    x : atom
+    name : str
+        The name of the function.
+    operands : sequence of atoms
+        Its operands. A boolean, and a literal, may be a scalar beside arrays.
+    ties : {"shared", "first"}, optional
+        Of extremes, see `GuardBranches`.
     """
-    program, params = _mask_call(condition.aval, x.aval)
-    return b.call(_jax.custom_jvp_call_p, program, [condition, x], params)[0]
+    program, params = _selecting_call(name, ties, tuple(x.aval for x in operands))
+    return b.call(_jax.custom_jvp_call_p, program, operands, params)[0]
 
 
-@functools.lru_cache(256)
-def _mask_call(condition: ShapedArray, x: ShapedArray) -> tuple[ClosedJaxpr, dict[str, Any]]:
-    same = Builder([condition, x])
-    program = same.build(same.inputs[1:], name="mask")
-
-    def derivative(*zeros: bool) -> tuple[ClosedJaxpr, Sequence[bool]]:
-        b = Builder([condition, x] if zeros[1] else [condition, x, x])
-        holds, value, *tangents = b.inputs
-        # The value is masked again, for derivatives of the derivative.
-        outputs = [mask(b, holds, value)]
-        outputs += [lax.select_n(b, holds, _zeros(b, x), t) for t in tangents]
-        return b.build(outputs, name="mask"), (zeros[1],)
-
-    return program, _jax.custom_jvp_params(program, derivative)
-
-
-def checked(b: Builder, predicate: Atom, *cases: Atom) -> Atom:
-    """Return the choice between two cases, of which one is infinite.
-
-    Where that is chosen, tangents are zero. Cotangents are as if it were not: masks on all that
-    enters the other case drop them.
-
-    Parameters
-    ----------
-    b : Builder
-        The builder.
-    predicate : atom of bool
-        An array of the shape of the cases, or a scalar.
-    *cases : atoms of one type
-        The values where the predicate is false and true.
-    """
-    program, params = _checked_call(predicate.aval, cases[1].aval)
-    return b.call(_jax.custom_jvp_call_p, program, [predicate, *cases], params)[0]
-
-
-@functools.lru_cache(256)
-def _checked_call(predicate: ShapedArray, x: ShapedArray) -> tuple[ClosedJaxpr, dict[str, Any]]:
-    types = [predicate, x, x]
-    values = Builder(types)
-    program = values.build([lax.select_n(values, *values.inputs)], name="check")
-
-    def derivative(*zeros: bool) -> tuple[ClosedJaxpr, Sequence[bool]]:
-        moving = [i for i in (1, 2) if not zeros[i]]
-        b = Builder([*types, *[x] * len(moving)])
-        holds, *cases = b.inputs[:3]
-        outputs, tangents = [checked(b, holds, *cases)], b.inputs[3:]
-        if len(moving) == 2:
-            outputs.append(lax.select_n(b, holds, *tangents))
-        elif moving:
-            kept = holds if moving == [2] else lax.bitwise_not(b, holds)
-            operands = [lax.broadcast_to(b, kept, x.shape), _zeros(b, x), *tangents]
-            outputs.append(b.bind(_jax.chosen_p, operands, {}))
-        return b.build(outputs, name="check"), (not moving,)
-
-    return program, _jax.custom_jvp_params(program, derivative)
-
-
-def extreme(b: Builder, name: str, x: Atom, y: Atom, ties: str) -> Atom:
-    """Return ``max(x, y)`` or ``min(x, y)``, whose derivatives are selected.
-
-    Parameters
-    ----------
-    b : Builder
-        The builder.
-    name : {"max", "min"}
-        The primitive.
-    x, y : atoms of one type
-        A literal may be a scalar.
-    ties : {"shared", "first"}
-        See `GuardBranches`.
-    """
-    program, params = _extreme_call(name, x.aval, y.aval, ties)
-    return b.call(_jax.custom_jvp_call_p, program, [x, y], params)[0]
-
-
-@functools.lru_cache(256)
-def _extreme_call(
-    name: str, x: ShapedArray, y: ShapedArray, ties: str
+@functools.lru_cache(512)
+def _selecting_call(
+    name: str, ties: str, types: Sequence[ShapedArray]
 ) -> tuple[ClosedJaxpr, dict[str, Any]]:
-    choose, wins = _EXTREMES[name]
-    full = x if x.shape else y
-    values = Builder([x, y])
-    program = values.build([choose(values, *values.inputs)], name=name)
+    value, tangent = _FUNCTIONS[name]
+    values = Builder(types)
+    program = values.build([value(values, *values.inputs)], name=name)
 
     def derivative(*zeros: bool) -> tuple[ClosedJaxpr, Sequence[bool]]:
-        b = Builder([x, y, *(aval for aval, zero in zip((x, y), zeros, strict=True) if not zero)])
-        first, second, *tangents = b.inputs
-        outputs = [extreme(b, name, first, second, ties)]
-        if tangents:
-            rest = iter(tangents)
-            of_first, of_second = (_zeros(b, full) if still else next(rest) for still in zeros)
-            if ties == "first":
-                otherwise = of_first
-            else:
-                half = b.literal(np.asarray(0.5, x.dtype))
-                otherwise = lax.mul(b, lax.add(b, of_first, of_second), half)
-            # NaN is neither larger nor smaller: JAX, too, gives it to both.
-            found = lax.select_n(b, wins(b, second, first), otherwise, of_second)
-            outputs.append(lax.select_n(b, wins(b, first, second), found, of_first))
+        b = Builder([*types, *(x for x, zero in zip(types, zeros, strict=True) if not zero)])
+        operands, rest = b.inputs[: len(types)], iter(b.inputs[len(types) :])
+        # The value selects again, for derivatives of the derivative.
+        outputs = [_selecting(b, name, operands, ties)]
+        if not all(zeros):
+            moves = [None if zero else next(rest) for zero in zeros]
+            outputs.append(tangent(b, operands, moves, ties))
         return b.build(outputs, name=name), (all(zeros),)
 
     return program, _jax.custom_jvp_params(program, derivative)
 
 
+def _mask_tangent(b: Builder, operands: Any, moves: Any, ties: str) -> Atom:
+    """Return the tangent of ``x``, but zero where a condition is false."""
+    (holds, x), (_, tangent) = operands, moves
+    return lax.select_n(b, holds, _zeros(b, x.aval), tangent)
+
+
+def _check_tangent(b: Builder, operands: Any, moves: Any, ties: str) -> Atom:
+    """Return the tangent of a choice between two cases, of which one is infinite.
+
+    Where that is chosen, tangents are zero. Cotangents are as if it were not: masks on all that
+    enters the other case drop them.
+    """
+    (holds, x, _), (_, first, second) = operands, moves
+    if first is not None and second is not None:
+        return lax.select_n(b, holds, first, second)
+    kept, moved = (lax.bitwise_not(b, holds), first) if second is None else (holds, second)
+    kept = lax.broadcast_to(b, kept, x.aval.shape)
+    return b.bind(_jax.chosen_p, [kept, _zeros(b, x.aval), moved], {})
+
+
+def _extreme_tangent(wins: Any, b: Builder, operands: Any, moves: Any, ties: str) -> Atom:
+    """Return the tangent of a maximum or minimum."""
+    first, second = operands
+    full = first.aval if first.aval.shape else second.aval
+    of_first, of_second = (_zeros(b, full) if x is None else x for x in moves)
+    otherwise = of_first
+    if ties != "first":
+        half = b.literal(np.asarray(0.5, full.dtype))
+        otherwise = lax.mul(b, lax.add(b, of_first, of_second), half)
+    # NaN is neither larger nor smaller: JAX, too, gives it to both.
+    found = lax.select_n(b, wins(b, second, first), otherwise, of_second)
+    return lax.select_n(b, wins(b, first, second), found, of_first)
+
+
 def _zeros(b: Builder, x: ShapedArray) -> Atom:
     return lax.full(b, 0, x.shape, x.dtype)
+
+
+_FUNCTIONS: Mapping[str, tuple[Any, Any]] = {
+    "mask": (lambda b, holds, x: x, _mask_tangent),
+    "check": (lax.select_n, _check_tangent),
+    **{
+        name: (value, functools.partial(_extreme_tangent, wins))
+        for name, (value, wins) in _EXTREMES.items()
+    },
+}
+"""For each function, what emits its value, and what emits its tangent."""

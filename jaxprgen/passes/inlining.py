@@ -49,18 +49,15 @@ def with_lone_calls_inlined(closed: ClosedJaxpr) -> ClosedJaxpr:
     Such are the values and the gradients of a function under `jax.jit`, but not the steps of a loop
     of Python that call one function.
     """
-    calls, seen, rest = Counter[int](), set[int](), [closed.jaxpr]
-    while rest:
-        for eqn in rest.pop().eqns:
-            if eqn.primitive.name == "jit":
-                program = _jax.open_jaxpr(eqn.params["jaxpr"])
-                calls[id(program)] += 1
-                if id(program) not in seen:
-                    seen.add(id(program))
-                    rest.append(program)
+    called = (e.params["jaxpr"] for e in _jax.every_equation(closed.jaxpr) if _is_call(e))
+    calls = Counter(id(_jax.open_jaxpr(program)) for program in called)
     lone = {program for program, count in calls.items() if count == 1}
     found = [x for e in closed.jaxpr.eqns for x in inlined(e, lone)]
     return closed if are_same(found, closed.jaxpr.eqns) else with_equations(closed, found)
+
+
+def _is_call(eqn: JaxprEqn) -> bool:
+    return eqn.primitive.name == "jit"
 
 
 def inlined(eqn: JaxprEqn, programs: Collection[int] | None = None) -> list[JaxprEqn]:
@@ -68,7 +65,7 @@ def inlined(eqn: JaxprEqn, programs: Collection[int] | None = None) -> list[Jaxp
 
     Only programs of these identities are inlined, or any.
     """
-    if eqn.primitive.name != "jit" or eqn.effects or not _jax.is_bare_call(eqn):
+    if not _is_call(eqn) or eqn.effects or not _jax.is_bare_call(eqn):
         return [eqn]
     if programs is not None and id(_jax.open_jaxpr(eqn.params["jaxpr"])) not in programs:
         return [eqn]

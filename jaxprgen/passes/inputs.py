@@ -69,14 +69,14 @@ def inputs_of(avals: Sequence[ShapedArray]) -> Iterator[Inputs]:
     for tie in _TIES:
         yield drawn(_Filled(tie))
     for _ in range(2):
-        yield drawn(_Mixed(_MODERATE))
-        yield drawn(_Mixed([*_MODERATE, *_SPECIAL]))
+        yield drawn(_mixed(_MODERATE))
+        yield drawn(_mixed([*_MODERATE, *_SPECIAL]))
         yield drawn(_extreme)
     n = len(avals)
     for center in (_large, _huge):
         for are_far in ([True] * n, *_subsets(n, rng), [None] * n, [None] * n):
             yield near(center, are_far)
-    yield drawn(_Ends())
+    yield drawn(_ends)
 
 
 def _subsets(n: int, rng: np.random.Generator) -> Iterator[list[bool]]:
@@ -164,13 +164,9 @@ class _Filled(NamedTuple):
         return np.full(shape, self.number)
 
 
-class _Mixed(NamedTuple):
-    """Arrays of some numbers in random order."""
-
-    numbers: Sequence[float]
-
-    def __call__(self, shape: Any, dtype: Any, rng: np.random.Generator) -> Array:
-        return rng.choice(self.numbers, shape)
+def _mixed(numbers: Sequence[float]) -> Any:
+    """Return a function that makes arrays of some numbers in random order."""
+    return lambda shape, dtype, rng: rng.choice(numbers, shape)
 
 
 class _Near(NamedTuple):
@@ -202,11 +198,9 @@ class _Near(NamedTuple):
         return np.asarray(far if self.is_far else moderate)
 
 
-class _Ends:
-    """A large number first, its opposite last, and moderate ones between, along the first axis."""
-
-    def __call__(self, shape: Any, dtype: Any, rng: np.random.Generator) -> Array:
-        found = rng.uniform(0.1, 0.9, shape)
-        if shape and shape[0] > 3:
-            found[0], found[-1] = _large(dtype), -_large(dtype)
-        return found
+def _ends(shape: Any, dtype: Any, rng: np.random.Generator) -> Array:
+    """Put a large number first, its opposite last, and moderate ones between, on the first axis."""
+    found = rng.uniform(0.1, 0.9, shape)
+    if shape and shape[0] > 3:
+        found[0], found[-1] = _large(dtype), -_large(dtype)
+    return found

@@ -24,6 +24,7 @@ from jaxprgen._jax import ClosedJaxpr, JaxprEqn
 from jaxprgen.errors import PassError
 from jaxprgen.ir.evaluate import Evaluation, Evaluator, Site, while_parts
 from jaxprgen.ir.inner import inner_programs
+from jaxprgen.passes.constant_folding import STRUCTURE
 from jaxprgen.passes.inputs import Array, Inputs, inputs_of
 from jaxprgen.passes.meaning import Meaning, Pass, meaning_of, name_of
 
@@ -241,9 +242,9 @@ class _Lanes(Evaluator):
     def apply(self, site: Site, operands: list[Any]) -> list[Any]:
         self._count()
         eqn: Any = site.eqn
-        move = _MOVES.get(eqn.primitive.name)
-        if move is not None and not _jax.is_key(operands[0]):
-            return [move(np.asarray(operands[0]), eqn)]
+        if eqn.primitive.name in _MOVES and not _jax.is_key(operands[0]):
+            move = functools.partial(STRUCTURE[eqn.primitive.name], eqn.params)
+            return [np.stack([*map(move, np.asarray(operands[0]))])]
         try:
             compiled = _compiled(_Kind(eqn, len(self.left)))
         except TypeError:  # A parameter is not hashable.
@@ -337,31 +338,7 @@ class _Perturbed(_Lanes):
             return np.asarray(moved).astype(x.dtype)
 
 
-def _sliced(x: Array, eqn: Any) -> Array:
-    names = "start_indices", "limit_indices", "strides"
-    low, high, steps = (eqn.params[name] for name in names)
-    places = zip(low, high, steps or [1] * len(low), strict=True)
-    return x[(slice(None), *(slice(i, j, k) for i, j, k in places))]
-
-
-def _reshaped(x: Array, eqn: Any) -> Array:
-    return x.reshape(len(x), *eqn.outvars[0].aval.shape)
-
-
-def _broadcast(x: Array, eqn: Any) -> Array:
-    shape, where = eqn.outvars[0].aval.shape, eqn.params["broadcast_dimensions"]
-    sizes = [1] * len(shape)
-    for d, n in zip(where, x.shape[1:], strict=True):
-        sizes[d] = n
-    return np.broadcast_to(x.reshape(len(x), *sizes), (len(x), *shape))
-
-
-_MOVES: dict[str, Callable[[Array, Any], Array]] = {
-    "slice": _sliced,
-    "reshape": _reshaped,
-    "squeeze": _reshaped,
-    "broadcast_in_dim": _broadcast,
-}
+_MOVES = ("slice", "reshape", "squeeze", "broadcast_in_dim")
 """Equations that move elements at known places, which need no compiler. They are of many kinds."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import keyword
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeAlias
 
@@ -70,32 +70,25 @@ NOTHING = Match({}, {}, (), Factors(()))
 TermLike: TypeAlias = "Term | float"
 
 
+def _operators(name: str) -> tuple[Callable[..., Call], Callable[..., Call]]:
+    """Return the methods for an operator whose left, or right, operand is a term."""
+
+    def operate(self: Term, other: TermLike) -> Call:
+        return primitive(name)(self, other)
+
+    def operate_from_right(self: Term, other: float) -> Call:
+        return primitive(name)(other, self)
+
+    return operate, operate_from_right
+
+
 class Term:
     """A pattern or a replacement, or a part of one."""
 
-    def __add__(self, other: TermLike) -> Call:
-        return add(self, other)
-
-    def __radd__(self, other: float) -> Call:
-        return add(other, self)
-
-    def __sub__(self, other: TermLike) -> Call:
-        return sub(self, other)
-
-    def __rsub__(self, other: float) -> Call:
-        return sub(other, self)
-
-    def __mul__(self, other: TermLike) -> Call:
-        return mul(self, other)
-
-    def __rmul__(self, other: float) -> Call:
-        return mul(other, self)
-
-    def __truediv__(self, other: TermLike) -> Call:
-        return div(self, other)
-
-    def __rtruediv__(self, other: float) -> Call:
-        return div(other, self)
+    __add__, __radd__ = _operators("add")
+    __sub__, __rsub__ = _operators("sub")
+    __mul__, __rmul__ = _operators("mul")
+    __truediv__, __rtruediv__ = _operators("div")
 
     def __pow__(self, exponent: TermLike) -> Call:
         """Return the power that JAX traces: ``integer_pow`` for an integer, else ``pow``."""

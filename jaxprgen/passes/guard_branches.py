@@ -645,7 +645,7 @@ def _check_tangent(b: Builder, operands: Any, moves: Any, ties: str) -> Atom:
     (holds, x, _), (_, first, second) = operands, moves
     if first is not None and second is not None:
         return lax.select_n(b, holds, first, second)
-    kept, moved = (lax.bitwise_not(b, holds), first) if second is None else (holds, second)
+    kept, moved = (holds, moves[2]) if first is None else (lax.bitwise_not(b, holds), moves[1])
     kept = lax.broadcast_to(b, kept, x.aval.shape)
     return b.bind(_jax.chosen_p, [kept, _zeros(b, x.aval), moved], {})
 

@@ -8,8 +8,7 @@ from typing import Any
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, Var, identity
-from jaxprgen.ir import Atom, Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.ir import Atom, Builder, loops
 from jaxprgen.ir.describe import type_text
 from jaxprgen.ir.redundancy import atom_key
 from jaxprgen.ir.rewriting import with_equations
@@ -218,31 +217,29 @@ class Loop(Unit):
         """Emit the loop, and record the results that are read outside of it."""
         emitter = _LoopEmitter(self._steps, packing.packs)
         emitter.emit(self._kept)
-        self.carried = [type_text(x.aval) for x in emitter.starts]
+        self.carried = [type_text(x.aval) for x in emitter.starts.values()]
 
 
 class _LoopEmitter:
     """Emits one loop.
 
     Its operands are *shared* by all steps, *carried* from step to step, or read in *rows*, one per
-    step.
+    step. Each has a variable of the step.
     """
 
     def __init__(self, steps: Copies, packs: Packs) -> None:
         self.steps = steps
         self.packs = packs
-        self.shared: dict[Any, Atom] = {}
-        self.arrays: dict[Any, Atom] = {}
-        self.carries: dict[Any, tuple[Read, list[Atom]]] = {}
+        self.inputs: dict[bool, dict[int, tuple[Var, Atom]]] = {False: {}, True: {}}
+        self.carries: dict[Any, tuple[Read, dict[Any, Atom]]] = {}
         self.operands = [
             [self._operand(i, k) for k in range(len(node.operands))]
             for i, node in enumerate(steps.body)
         ]
-        self.starts = [x for _, atoms in self.carries.values() for x in atoms]
+        self.starts = {v: x for _, own in self.carries.values() for v, x in own.items()}
 
     def _operand(self, i: int, k: int) -> Any:
-        """Return where a step finds an operand: a key of `shared`, `arrays` or `carries`, a
-        literal, or a `Read` from the same step."""
+        """Return where a step finds an operand: an atom, or a `Read` from the same step."""
         read = self.steps.reads[i][k]
         if read is not None and not read.lag:
             return read
@@ -251,55 +248,47 @@ class _LoopEmitter:
             first = atoms[: read.lag]
             key = read, *map(atom_key, first)
             if key not in self.carries:
-                self.carries[key] = read, [*map(self.packs.single, first)]
-            return key
+                starts = map(self.packs.single, first)
+                self.carries[key] = read, {Var(x.aval): x for x in starts}
+            return next(iter(self.carries[key][1]))
         column = self.packs.column(atoms)
         if isinstance(column.atom, Literal):
             return column.atom
-        place = self.arrays if column.is_batched else self.shared
-        key = column.is_batched, identity(column.atom)
-        place[key] = column.atom
-        return key
+        aval: Any = column.atom.aval
+        v = Var(_jax.slice_type(aval) if column.is_batched else aval)
+        inputs = self.inputs[column.is_batched]
+        return inputs.setdefault(identity(column.atom), (v, column.atom))[0]
 
     def emit(self, kept: Kept) -> None:
         """Emit the loop, and record the results that are read outside of it."""
         b, n = self.packs.b, self.steps.times
-        shared, arrays = [*self.shared.values()], [*self.arrays.values()]
-        types = [x.aval for x in (*shared, *self.starts)]
-        inner = b.nested([*types, *(_jax.slice_type(x.aval) for x in arrays)])
-        given = iter(inner.inputs)
-        env: dict[Any, Any] = {key: next(given) for key in self.shared}
-        held = {key: [next(given) for _ in atoms] for key, (_, atoms) in self.carries.items()}
-        env |= {key: values[0] for key, values in held.items()}
-        env |= {key: next(given) for key in self.arrays}
-        with inner:
-            results = self._step(inner, env)
-        ends: list[Atom] = []
-        final: dict[tuple[int, int], int] = {}
-        for key, (read, _) in self.carries.items():
-            ends += [*held[key][1:], results[read.node][read.result]]
-            final[read.node, read.result] = len(ends) - 1
+        inner = b.nested(())
+        results = self._step(inner)
+        after: dict[Any, Atom] = {}
+        final: dict[tuple[int, int], Any] = {}
+        for read, own in self.carries.values():
+            after |= dict(zip(own, [*[*own][1:], results[read.node][read.result]], strict=True))
+            final[read.node, read.result] = [*own][-1]
         stacked = [key for key, steps in kept.items() if [*steps] != [n - 1] or key not in final]
-        program = inner.build([*ends, *(results[i][j] for i, j in stacked)], name="step")
-        out = lax.scan(b, program, shared, self.starts, arrays, n, reverse=False, unroll=1)
-        rows = dict(zip(stacked, out[len(ends) :], strict=True))
+        shared, arrays = (dict(self.inputs[own].values()) for own in (False, True))
+        rows = [results[i][j] for i, j in stacked]
+        equations = inner.equations_from(0)
+        loop = loops.Loop(shared, self.starts, arrays, equations, after, rows, n, name="step")
+        out = loop.emit(b)
+        ends = dict(zip(self.starts, out, strict=False))
+        found = dict(zip(stacked, out[len(ends) :], strict=True))
         for i, j in kept:
             lanes = [(row[i].outvars[j], t) for t, row in enumerate(self.steps.rows)]
-            if (i, j) in rows:
-                self.packs.add(lanes, MaybeBatched(rows[i, j], True))
+            if (i, j) in found:
+                self.packs.add(lanes, MaybeBatched(found[i, j], True))
             else:
-                self.packs.add(lanes[-1:], MaybeBatched(out[final[i, j]], False))
+                self.packs.add(lanes[-1:], MaybeBatched(ends[final[i, j]], False))
 
-    def _step(self, inner: Builder, env: dict[Any, Any]) -> list[list[Atom]]:
+    def _step(self, inner: Builder) -> list[list[Atom]]:
         """Emit the nodes of one step, and return their results."""
         results: list[list[Atom]] = []
         for node, places in zip(self.steps.body, self.operands, strict=True):
-            operands: list[Any] = []
-            for place in places:
-                if type(place) is Read:
-                    operands.append(results[place.node][place.result])
-                else:
-                    operands.append(env[place] if type(place) is tuple else place)
+            operands = [results[x.node][x.result] if type(x) is Read else x for x in places]
             inner.source_info = _jax.unnamed(node.eqn.source_info)
             results.append(_emit_alone(inner, node, operands))
         return results

@@ -424,7 +424,7 @@ def joined(packs: Packs, eqn: Any, least: int) -> Atom | None:
     b, is_new = packs.b, eqn.primitive.name == "stack"
     axis = eqn.params["axis" if is_new else "dimension"]
     pieces: list[Atom] = []
-    for run in _alike(eqn.invars):
+    for run in (list(alike) for _, alike in itertools.groupby(eqn.invars, lambda x: x.aval)):
         if len(run) < max(least, _FEW * len(packs.sources(run))):
             pieces += map(packs.single, run)
             continue
@@ -441,14 +441,3 @@ def joined(packs: Packs, eqn: Any, least: int) -> Atom | None:
 
 _FEW = 4
 """Values are joined as rows if this many come from one pack, on average."""
-
-
-def _alike(atoms: Sequence[Any]) -> list[list[Any]]:
-    """Split atoms where their type changes."""
-    runs: list[list[Any]] = []
-    for x in atoms:
-        if runs and runs[-1][-1].aval == x.aval:
-            runs[-1].append(x)
-        else:
-            runs.append([x])
-    return runs

@@ -201,18 +201,18 @@ class FusionCluster:
         aval: Any = eqn.outvars[0].aval
         if name not in MONOIDS or not self._may_reorder(eqn) or aval.dtype.kind not in "biufc":
             return False
-        if name != "dot_general":
-            return self.row_axes[eqn.invars[0]] in eqn.params["axes"]
-        contracted = list(zip(*eqn.params["dimension_numbers"][0], strict=True))
-        places = [[pair[i] for pair in contracted] for i in range(2)]
-        for i, x in enumerate(eqn.invars):
-            if x in self.row_axes:
-                if self.row_axes[x] not in places[i]:
-                    return False
-                pair = contracted[places[i].index(self.row_axes[x])]
-                other: Any = eqn.invars[1 - i]
-                return self.row_axes.get(other, pair[1 - i]) == pair[1 - i]
-        return False
+        if name == "dot_general":
+            return self._contracted_rows(eqn) is not None
+        return self.row_axes[eqn.invars[0]] in eqn.params["axes"]
+
+    def _contracted_rows(self, eqn: JaxprEqn) -> tuple[int, int] | None:
+        """Return the pair of axes along which a product sums over rows, if it does."""
+        if eqn.primitive.name != "dot_general":
+            return None
+        x, y = eqn.invars
+        pairs: Any = zip(*eqn.params["dimension_numbers"][0], strict=True)
+        axes = self.row_axes
+        return next((p for p in pairs if (axes.get(x, p[0]), axes.get(y, p[1])) == p), None)
 
     # --- Sums of shifted exponentials -----------------------------------------------------
 
@@ -293,15 +293,7 @@ class FusionCluster:
         """Return the axis of the rows for each operand of a fused equation, or None."""
         if id(eqn) in self.unbatched:
             return self.unbatched[id(eqn)].axes
-        if eqn.primitive.name != "dot_general":
-            return [self.row_axes[eqn.invars[0]]]
-        pairs = zip(*eqn.params["dimension_numbers"][0], strict=True)
-        x, y = eqn.invars
-        return next(
-            p
-            for p in pairs
-            if self.row_axes.get(x, p[0]) == p[0] and self.row_axes.get(y, p[1]) == p[1]
-        )
+        return self._contracted_rows(eqn) or [self.row_axes[eqn.invars[0]]]
 
     def _take_producers(self) -> None:
         """Add the equations that compute rows for the cluster only."""

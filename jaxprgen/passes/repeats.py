@@ -221,7 +221,6 @@ class Colouring:
         self._identities = identities
         self._numbers: dict[Hashable, int] = {}
         self._leaves: dict[Any, int] = {}
-        self._types: dict[int, tuple[int, Any]] = {}
         reads = (node.eqn.invars[0] for node in self.nodes if reads_a_block(node.eqn))
         self._slices: Counter[Any] = Counter(x for x in reads if type(x) is Var)
         for node in self.nodes:
@@ -234,7 +233,7 @@ class Colouring:
     def _kind(self, node: Node) -> Hashable:
         """Return what there is to say of a node apart from its operands."""
         eqn = node.eqn
-        types = tuple(self._type(v.aval) for v in node.outvars)
+        types = tuple(self._number(("type", v.aval)) for v in node.outvars)
         if node.terms:
             return CHAINS[eqn.primitive.name], types
         if eqn.effects:
@@ -242,13 +241,6 @@ class Colouring:
         if reads_a_block(eqn):
             return "slice", types, eqn.params["strides"]
         return self._identities.parameters(eqn), types
-
-    def _type(self, aval: Any) -> int:
-        """Return a number that equal types share; most of them are one object."""
-        found = self._types.get(identity(aval))
-        if found is None:
-            found = self._types[identity(aval)] = self._number(("type", aval)), aval
-        return found[0]
 
     def leaf(self, x: Any, role: tuple[int, int]) -> int:
         """Return the colour of a literal, an input or a constant in a role."""

@@ -255,10 +255,8 @@ def _is_apart(eqn: JaxprEqn, varying: Container[Any]) -> bool:
 
 def total(works: Iterable[Work]) -> Work:
     """Return the work of several parts that are not alike."""
-    kernels, equations = 0.0, 0
-    for work in works:
-        kernels, equations = kernels + work.kernels, equations + work.equations
-    return Work(kernels, equations)
+    kernels, equations = zip(*works, strict=True)
+    return Work(sum(kernels), sum(equations))
 
 
 def work_of(eqns: Sequence[JaxprEqn]) -> Work:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -121,14 +121,12 @@ def _of_reshape(params: Any, x: Any, out: Any, i: int) -> list[int | None]:
     return found
 
 
-def _without(axes: Iterable[int], rank: int) -> list[int | None]:
-    dropped = set(axes)
-    return [d for d in range(rank) if d not in dropped]
+def _without(axes: Collection[int], rank: int) -> list[int | None]:
+    return [d for d in range(rank) if d not in axes]
 
 
-def _except(axes: Iterable[int], rank: int) -> list[int | None]:
-    dropped = set(axes)
-    return [None if d in dropped else d for d in range(rank)]
+def _except(axes: Collection[int], rank: int) -> list[int | None]:
+    return [None if d in axes else d for d in range(rank)]
 
 
 def _of_slice(params: Any, x: Any, out: Any, i: int) -> list[int | None]:

@@ -191,43 +191,32 @@ _NEAR = 200
 def cycles(after: Mapping[int, Collection[int]]) -> list[set[int]]:
     """Return the strongly connected components of a graph that contain a cycle.
 
-    By Tarjan's algorithm (SIAM Journal on Computing 1 (2), 1972), without recursion.
+    By Kosaraju's algorithm, without recursion: what reaches the nodes that are left last.
     """
-    index: dict[int, int] = {}
-    low: dict[int, int] = {}
-    stack: list[int] = []
-    on_stack: set[int] = set()
+    before: dict[int, list[int]] = {}
+    order: list[int] = []
+    seen: set[int] = set()
+    pending = [(x, False) for x in after]
+    while pending:
+        x, is_left = pending.pop()
+        if is_left:
+            order.append(x)
+        elif x not in seen:
+            seen.add(x)
+            pending.append((x, True))
+            for y in after.get(x, ()):
+                before.setdefault(y, []).append(x)
+                pending.append((y, False))
     found: list[set[int]] = []
-    for root in after:
-        if root in index:
-            continue
-        work = [(root, iter(after.get(root, ())))]
-        index[root] = low[root] = len(index)
-        stack.append(root)
-        on_stack.add(root)
-        while work:
-            x, others = work[-1]
-            for y in others:
-                if y not in index:
-                    index[y] = low[y] = len(index)
-                    stack.append(y)
-                    on_stack.add(y)
-                    work.append((y, iter(after.get(y, ()))))
-                    break
-                if y in on_stack:
-                    low[x] = min(low[x], index[y])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[x])
-                if low[x] == index[x]:
-                    part: set[int] = set()
-                    while x not in part:
-                        y = stack.pop()
-                        on_stack.discard(y)
-                        part.add(y)
-                    if len(part) > 1 or x in after.get(x, ()):
-                        found.append(part)
+    for root in reversed(order):
+        part, front = set[int](), [root]
+        for x in front:
+            if x in seen:
+                seen.discard(x)
+                part.add(x)
+                front += before.get(x, ())
+        if not part.isdisjoint(after.get(root, ())):
+            found.append(part)
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,29 +23,24 @@ x, y, p, q = variables("x y p q")
 first, then, shape = Param("first"), Param("then"), Param("shape")
 
 
-def _integers(x: Operand) -> str | None:
-    return None if x.dtype.kind in "biu" else "it holds only for integers"
+def _only(kinds: str, reason: str) -> Callable[[Operand], str | None]:
+    """Return the check that dtypes are of these kinds, as NumPy writes them."""
+    return lambda x: None if x.dtype.kind in kinds else reason
 
 
-def _floats(x: Operand) -> str | None:
-    return None if x.dtype.kind == "f" else "it holds only for floating-point numbers"
+_integers = _only("biu", "it holds only for integers")
+_floats = _only("f", "it holds only for floating-point numbers")
+_reals = _only("biuf", "it holds only for real numbers")
+_complex = _only("c", "it makes a complex number of a real one")
 
 
-def _reals(x: Operand) -> str | None:
-    return None if x.dtype.kind in "biuf" else "it holds only for real numbers"
+def _boolean_choice(p: Operand) -> str | None:
+    return None if p.dtype.kind == "b" else "it holds only for booleans"
 
 
 def _not_complex(x: Operand) -> str | None:
     """Refuse complex numbers, whose parts meet the zero of the other: infinity times 0 is NaN."""
     return "it does not hold for complex numbers" if x.dtype.kind == "c" else None
-
-
-def _complex(x: Operand) -> str | None:
-    return None if x.dtype.kind == "c" else "it makes a complex number of a real one"
-
-
-def _booleans(p: Operand) -> str | None:
-    return None if p.dtype.kind == "b" else "it holds only for booleans"
 
 
 def _transpose(x: Value, first: Sequence[int], then: Sequence[int]) -> Value:
@@ -102,7 +97,7 @@ EXACT = table(
     (max_(x, x), x),
     (min_(x, x), x),
     (select_n(p, x, x), x),
-    (select_n(not_(p), x, y), select_n(p, y, x), _booleans),
+    (select_n(not_(p), x, y), select_n(p, y, x), _boolean_choice),
     # Signs.
     (x * -1, neg(x), _reals),
     (x / -1, neg(x), _reals),

@@ -71,26 +71,21 @@ def _not_negated(x: Operand) -> str | None:
     return _HELD if is_negative or is_chosen else _real(x)
 
 
-def _may_be_near_zero(x: Operand) -> str | None:
-    return _limited(x, "min", lambda bound: bound <= -0.5)
+def _limited_by(name: str, is_limit: Callable[[Any], bool]) -> Callable[[Operand], str | None]:
+    """Return the check that a value is not limited by such a number."""
+
+    def check(x: Operand) -> str | None:
+        numbers = [y.number for y in x.operands] if x.primitive == name else []
+        is_held = any(number is not None and is_limit(number) for number in numbers)
+        return _HELD if is_held else _real(x)
+
+    return check
 
 
-def _may_be_far_below(x: Operand) -> str | None:
-    return _limited(x, "max", lambda bound: bound >= -1.5)
-
-
-def _may_be_large(x: Operand) -> str | None:
-    return _limited(x, "min", lambda bound: bound <= 0.5)
-
-
-def _may_be_small(x: Operand) -> str | None:
-    return _limited(x, "max", lambda bound: bound >= -0.5)
-
-
-def _limited(x: Operand, name: str, is_limit: Callable[[Any], bool]) -> str | None:
-    numbers = [y.number for y in x.operands] if x.primitive == name else []
-    is_held = any(number is not None and is_limit(number) for number in numbers)
-    return _HELD if is_held else _real(x)
+_may_be_near_zero = _limited_by("min", lambda bound: bound <= -0.5)
+_may_be_far_below = _limited_by("max", lambda bound: bound >= -1.5)
+_may_be_large = _limited_by("min", lambda bound: bound <= 0.5)
+_may_be_small = _limited_by("max", lambda bound: bound >= -0.5)
 
 
 def _positive(x: Operand) -> str | None:

@@ -35,7 +35,26 @@ def each_program(closed: ClosedJaxpr, change: Change) -> ClosedJaxpr:
     ClosedJaxpr
         The changed program, verified; the one that was given if nothing changes.
     """
-    found = _Changing(change).program(closed)
+    known: dict[int, tuple[Any, Any]] = {}  # By identity, which programs keep while they live.
+
+    def changed(program: Any) -> Any:
+        if id(program) not in known:
+            closed = _jax.close(program)
+            equations = [inside(eqn) for eqn in closed.jaxpr.eqns]
+            if not are_same(equations, closed.jaxpr.eqns):
+                closed = with_equations(closed, equations)
+            found = change(closed)
+            is_same = found.jaxpr is _jax.open_jaxpr(program)
+            known[id(program)] = program, program if is_same else in_form_of(program, found)
+        return known[id(program)][1]
+
+    def inside(eqn: JaxprEqn) -> JaxprEqn:
+        holder = holder_of(eqn)
+        if holder is None or holder.kind == "shard_map":
+            return eqn
+        return with_programs(eqn, [changed(x.program) for x in holder.find(eqn)])
+
+    found = changed(closed)
     if found is not closed:
         verify(found)
     return found
@@ -152,34 +171,3 @@ def without_values(
         outputs=jaxpr.outvars,
         constants=[*held, *others],
     )
-
-
-class _Changing:
-    """Applies a change to each program once."""
-
-    def __init__(self, change: Change) -> None:
-        self._change = change
-        self._programs: dict[int, tuple[Any, Any]] = {}
-
-    def program(self, program: Any) -> Any:
-        """Return the changed program, or the one that was given if nothing changes."""
-        known = self._programs.get(id(program))
-        if known is None:
-            known = self._programs[id(program)] = program, self._changed(program)
-        return known[1]
-
-    def _changed(self, program: Any) -> Any:
-        closed = _jax.close(program)
-        equations = [self._inside(eqn) for eqn in closed.jaxpr.eqns]
-        if not are_same(equations, closed.jaxpr.eqns):
-            closed = with_equations(closed, equations)
-        found = self._change(closed)
-        if found.jaxpr is _jax.open_jaxpr(program):
-            return program
-        return in_form_of(program, found)
-
-    def _inside(self, eqn: JaxprEqn) -> JaxprEqn:
-        holder = holder_of(eqn)
-        if holder is None or holder.kind == "shard_map":
-            return eqn
-        return with_programs(eqn, [self.program(x.program) for x in holder.find(eqn)])

@@ -55,11 +55,6 @@ def _difference(saved: float) -> str:
     return f"{abs(saved):.2g} s {'less' if saved >= 0 else 'longer'}"
 
 
-def price(model: CostModel, extra: float, compiling: float) -> Price:
-    """Return a price from what each call takes longer, and compiling less, in seconds."""
-    return Price(model.calls, model.calls * extra, compiling)
-
-
 class Stacked(NamedTuple):
     """What is put side by side, and taken apart, for a computation of all rows.
 
@@ -293,7 +288,8 @@ class Prices:
     def _weigh(self, part: Collection[int], extra: float, before: Work, after: Work) -> None:
         """Give groups a price: calls take longer, and other work is compiled than before."""
         compiling = self._model.compiling(before) - self._model.compiling(after)
-        self.prices.update(dict.fromkeys(part, price(self._model, extra, compiling)))
+        calls = self._model.calls
+        self.prices.update(dict.fromkeys(part, Price(calls, calls * extra, compiling)))
 
     def _as_written(self, part: Iterable[int]) -> Work:
         return self._kernels.work(node for key in part for node in self._groups[key].nodes)
@@ -372,4 +368,5 @@ class Prices:
         every = [*alone, *(node for _, _, nodes in self._beside_loops for node in nodes)]
         every += [node for copies, _ in loops for node in copies.nodes]
         before = self._kernels.work(every)
-        return price(model, extra, model.compiling(before) - model.compiling(total(after)))
+        saved = model.compiling(before) - model.compiling(total(after))
+        return Price(model.calls, model.calls * extra, saved)

@@ -204,7 +204,11 @@ def _identity(packs: Packs, node: Node) -> Any:
 
 
 class Loop(Unit):
-    """The steps of one recurrence, which become a ``scan``."""
+    """The steps of one recurrence, which become a ``scan``.
+
+    Its operands are *shared* by all steps, *carried* from step to step, or read in *rows*, one per
+    step. Each has a variable of the step.
+    """
 
     how = "looped"
 
@@ -212,85 +216,68 @@ class Loop(Unit):
         super().__init__(steps.nodes, steps.repeated, price)
         self._steps = steps
         self._kept = kept
+        self._inputs: dict[bool, dict[int, tuple[Var, Atom]]] = {False: {}, True: {}}
+        self._carries: dict[Any, tuple[Read, dict[Any, Atom]]] = {}
 
-    def emit(self, packing: Packing) -> None:
-        """Emit the loop, and record the results that are read outside of it."""
-        emitter = _LoopEmitter(self._steps, packing.packs)
-        emitter.emit(self._kept)
-        self.carried = [type_text(x.aval) for x in emitter.starts.values()]
-
-
-class _LoopEmitter:
-    """Emits one loop.
-
-    Its operands are *shared* by all steps, *carried* from step to step, or read in *rows*, one per
-    step. Each has a variable of the step.
-    """
-
-    def __init__(self, steps: Copies, packs: Packs) -> None:
-        self.steps = steps
-        self.packs = packs
-        self.inputs: dict[bool, dict[int, tuple[Var, Atom]]] = {False: {}, True: {}}
-        self.carries: dict[Any, tuple[Read, dict[Any, Atom]]] = {}
-        self.operands = [
-            [self._operand(i, k) for k in range(len(node.operands))]
-            for i, node in enumerate(steps.body)
-        ]
-        self.starts = {v: x for _, own in self.carries.values() for v, x in own.items()}
-
-    def _operand(self, i: int, k: int) -> Any:
+    def _operand(self, packs: Packs, i: int, k: int) -> Any:
         """Return where a step finds an operand: an atom, or a `Read` from the same step."""
-        read = self.steps.reads[i][k]
+        read = self._steps.reads[i][k]
         if read is not None and not read.lag:
             return read
-        atoms = [row[i].operands[k] for row in self.steps.rows]
+        atoms = [row[i].operands[k] for row in self._steps.rows]
         if read is not None:
             first = atoms[: read.lag]
             key = read, *map(atom_key, first)
-            if key not in self.carries:
-                starts = map(self.packs.single, first)
-                self.carries[key] = read, {Var(x.aval): x for x in starts}
-            return next(iter(self.carries[key][1]))
-        column = self.packs.column(atoms)
+            if key not in self._carries:
+                starts = map(packs.single, first)
+                self._carries[key] = read, {Var(x.aval): x for x in starts}
+            return next(iter(self._carries[key][1]))
+        column = packs.column(atoms)
         if isinstance(column.atom, Literal):
             return column.atom
         aval: Any = column.atom.aval
         v = Var(_jax.slice_type(aval) if column.is_batched else aval)
-        inputs = self.inputs[column.is_batched]
+        inputs = self._inputs[column.is_batched]
         return inputs.setdefault(identity(column.atom), (v, column.atom))[0]
 
-    def emit(self, kept: Kept) -> None:
+    def emit(self, packing: Packing) -> None:
         """Emit the loop, and record the results that are read outside of it."""
-        b, n = self.packs.b, self.steps.times
-        inner = b.nested(())
-        results = self._step(inner)
+        packs, n, kept = packing.packs, self._steps.times, self._kept
+        operands = [
+            [self._operand(packs, i, k) for k in range(len(node.operands))]
+            for i, node in enumerate(self._steps.body)
+        ]
+        starts = {v: x for _, own in self._carries.values() for v, x in own.items()}
+        self.carried = [type_text(v.aval) for v in starts]
+        inner = packs.b.nested(())
+        results = self._step(inner, operands)
         after: dict[Any, Atom] = {}
         final: dict[tuple[int, int], Any] = {}
-        for read, own in self.carries.values():
+        for read, own in self._carries.values():
             after |= dict(zip(own, [*[*own][1:], results[read.node][read.result]], strict=True))
             final[read.node, read.result] = [*own][-1]
         stacked = [key for key, steps in kept.items() if [*steps] != [n - 1] or key not in final]
-        shared, arrays = (dict(self.inputs[own].values()) for own in (False, True))
+        shared, arrays = (dict(self._inputs[own].values()) for own in (False, True))
         rows = [results[i][j] for i, j in stacked]
         equations = inner.equations_from(0)
-        loop = loops.Loop(shared, self.starts, arrays, equations, after, rows, n, name="step")
-        out = loop.emit(b)
-        ends = dict(zip(self.starts, out, strict=False))
+        loop = loops.Loop(shared, starts, arrays, equations, after, rows, n, name="step")
+        out = loop.emit(packs.b)
+        ends = dict(zip(starts, out, strict=False))
         found = dict(zip(stacked, out[len(ends) :], strict=True))
         for i, j in kept:
-            lanes = [(row[i].outvars[j], t) for t, row in enumerate(self.steps.rows)]
+            lanes = [(row[i].outvars[j], t) for t, row in enumerate(self._steps.rows)]
             if (i, j) in found:
-                self.packs.add(lanes, MaybeBatched(found[i, j], True))
+                packs.add(lanes, MaybeBatched(found[i, j], True))
             else:
-                self.packs.add(lanes[-1:], MaybeBatched(ends[final[i, j]], False))
+                packs.add(lanes[-1:], MaybeBatched(ends[final[i, j]], False))
 
-    def _step(self, inner: Builder) -> list[list[Atom]]:
+    def _step(self, inner: Builder, operands: Sequence[Sequence[Any]]) -> list[list[Atom]]:
         """Emit the nodes of one step, and return their results."""
         results: list[list[Atom]] = []
-        for node, places in zip(self.steps.body, self.operands, strict=True):
-            operands = [results[x.node][x.result] if type(x) is Read else x for x in places]
+        for node, places in zip(self._steps.body, operands, strict=True):
+            read = [results[x.node][x.result] if type(x) is Read else x for x in places]
             inner.source_info = _jax.unnamed(node.eqn.source_info)
-            results.append(_emit_alone(inner, node, operands))
+            results.append(_emit_alone(inner, node, read))
         return results
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn, Literal, Var
+from jaxprgen.ir.redundancy import atom_key
 from jaxprgen.rewrite.terms import Factors
 
 Trait: TypeAlias = "str | float"
@@ -128,7 +129,7 @@ class Graph:
         if len(factors) + len(divisors) < 2:
             return NO_TRAITS
         found = NO_TRAITS.union(*map(self.traits, (*factors, *divisors)))
-        is_twice = not {_bits(x) for x in factors}.isdisjoint(map(_bits, divisors))
+        is_twice = not set(map(atom_key, factors)).isdisjoint(map(atom_key, divisors))
         return found | {TWICE} if is_twice else found
 
     # --- Products -------------------------------------------------------------------------------
@@ -169,11 +170,6 @@ class Graph:
 
     def _is_one(self, tree: Any) -> bool:
         return type(tree) is not tuple and self.number(tree) == 1
-
-
-def _bits(x: Any) -> Any:
-    """Return what equal atoms have in common: a variable, or the bits of a number."""
-    return x if type(x) is Var else np.asarray(x.val).tobytes()
 
 
 class Operand(NamedTuple):

@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn, Var
-from jaxprgen.ir.redundancy import COMMUTATIVE
+from jaxprgen.ir.redundancy import COMMUTATIVE, atom_key
 from jaxprgen.rewrite.graph import PRODUCTS, Graph
 from jaxprgen.rewrite.terms import Call, Match, Number, Once, Param, Product, Rest, Term, Variable
 
@@ -201,9 +201,7 @@ def _each(step: Any, matches: Iterator[Match]) -> Iterator[Match]:
 
 def same(x: Any, y: Any) -> bool:
     """Return whether two atoms are the same variable, or literals of equal types and bits."""
-    if type(x) is Var or type(y) is Var:
-        return x is y
-    return x.aval == y.aval and np.asarray(x.val).tobytes() == np.asarray(y.val).tobytes()
+    return x is y or atom_key(x) == atom_key(y)
 
 
 def _is(number: Any, wanted: float) -> bool:

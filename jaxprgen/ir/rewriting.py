@@ -35,7 +35,7 @@ def each_program(closed: ClosedJaxpr, change: Change) -> ClosedJaxpr:
     ClosedJaxpr
         The changed program, verified; the one that was given if nothing changes.
     """
-    known: dict[int, tuple[Any, Any]] = {}  # By identity, which programs keep while they live.
+    known: dict[int, tuple[Any, Any]] = {}  # By identity; this keeps them alive.
 
     def changed(program: Any) -> Any:
         if id(program) not in known:

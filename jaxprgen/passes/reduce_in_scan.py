@@ -454,13 +454,14 @@ class _FusedLoop:
         The carries of the reductions before and after a step.
     partial : dict of Var to aval
         The reductions whose carry keeps axes that are reduced after the loop; see `_partial`.
+    sums : dict of Var to Var
+        The sums of exponentials, with those from which only the maximum is subtracted.
     """
 
     def __init__(self, cluster: FusionCluster, loop: Loop) -> None:
         self.cluster, self.loop = cluster, loop
         self.b = b = Builder()
         self.results = [e.outvars[0] for e in cluster.reductions]
-        # The sums of exponentials of differences from the maximum.
         self.sums = {
             e.outvars[0]: Var(e.outvars[0].aval)
             for e in cluster.reductions

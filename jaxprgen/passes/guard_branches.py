@@ -165,19 +165,16 @@ class Guards:
         reach: dict[Any, Condition] = {
             x: ALWAYS for x in outputs if type(x) is Var and is_inexact(x)
         }
-        self._results: list[Condition] = []
-        self._passed: list[dict[int, Condition]] = []  # Conditions of masks, by operand.
-        self._entries: list[dict[int, Condition]] = []  # Those of checks that an operand enters.
+        # For each equation, the reach of its results, the conditions of masks by operand, and those
+        # of checks that an operand enters.
+        self._flows: list[tuple[Condition, dict[int, Condition], dict[int, Condition]]] = []
         for eqn in reversed(self._eqns):
             found = NEVER
             for v in eqn.outvars:
                 own = reach.get(v, NEVER)
                 found = either(found, own if len(eqn.outvars) == 1 else moved(own, ()))
-            self._results.append(found)
-            masks: dict[int, Condition] = {}
-            self._passed.append(masks)
-            entries: dict[int, Condition] = {}
-            self._entries.append(entries)
+            masks, entries = dict[int, Condition](), dict[int, Condition]()
+            self._flows.append((found, masks, entries))
             for i, x in enumerate(eqn.invars):
                 if type(x) is Var and is_inexact(x):
                     is_check = self._check_of(eqn) is not None
@@ -190,9 +187,7 @@ class Guards:
                     reach[x] = either(reach.get(x, NEVER), passed)
                     # A smaller operand is broadcast before it is masked.
                     masks[i] = chosen if _broadcasts(eqn) else passed
-        self._results.reverse()
-        self._passed.reverse()
-        self._entries.reverse()
+        self._flows.reverse()
         return reach
 
     def _find_checks(self) -> dict[Any, Condition]:
@@ -274,7 +269,7 @@ class Guards:
         """Return the values that are finite if the results are, and those of finite derivatives."""
         finite = {v for v, reach in self._reach.items() if reach == ALWAYS}
         clean = set(inputs)
-        for eqn, reach, passed in zip(self._eqns, self._results, self._passed, strict=True):
+        for eqn, (reach, passed, _) in zip(self._eqns, self._flows, strict=True):
             operands = [(c, eqn.invars[i]) for i, c in passed.items()]
             operands = [(c, x) for c, x in operands if x in self._moving]
             is_hazard = self._is_hazard(eqn, finite)
@@ -295,8 +290,8 @@ class Guards:
     def _masks(self) -> list[dict[int, Condition]]:
         found: list[dict[int, Condition]] = []
         hazards: set[Any] = set()  # Values that hazardous equations of their own reach depend on.
-        equations = zip(self._eqns, self._results, self._passed, self._entries, strict=True)
-        for eqn, reach, passed, entries in reversed([*equations]):
+        equations = zip(self._eqns, self._flows, strict=True)
+        for eqn, (reach, passed, entries) in reversed([*equations]):
             masks: dict[int, Condition] = dict(entries)
             found.append(masks)
             if not reach or (reach == ALWAYS and not _is_choice(eqn)):

@@ -125,8 +125,8 @@ class Value:
     def atom(self) -> Atom:
         """Return the value as an operand of an equation.
 
-        A known scalar becomes a literal, another known array a hidden argument of the program. Equal
-        small arrays are one, so that XLA computes what depends on them once.
+        A known scalar becomes a literal, another known array a hidden argument of the program.
+        Equal small arrays are one, so that XLA computes what depends on them once.
         """
         source = self.source
         if self.is_repeated:

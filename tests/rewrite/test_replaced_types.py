@@ -324,6 +324,10 @@ def given(pattern, shape, dtype):
         params |= {"first": (*shape, 1), "then": (1, *shape)}
     if "log(broadcast_in_dim(x" in text:
         params |= {"kept": (*range(1, rank + 1),), "shape": (2, *shape)}
+    if text == "div(y, exp(x))":
+        return {"x": (), "y": shape}, params
+    if text == "div(y, broadcast_in_dim(exp(x), shape=shape, broadcast_dimensions=kept))":
+        return {"x": shape[:1], "y": shape}, params
     if "div(y, reduce_sum" in text:
         return {"x": shape, "y": shape[:1]}, params
     if "integer_pow(x, y=power)" in text:

@@ -31,7 +31,7 @@ ROWS = {
 TESTED_ELSEWHERE = {
     *("gather", "scatter", "scatter_add", "custom_jvp_call"),
     *("dim_as_value", "shape_assertion"),  # Of symbolic sizes.
-    "broadcast_to",  # A spelling of `broadcast_in_dim`.
+    *("broadcast_to", "full"),  # Spellings of `broadcast_in_dim`.
     *vars(random),
 }
 CONSTRUCTORS = [

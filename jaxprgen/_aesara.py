@@ -16,7 +16,7 @@ import sys
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -176,44 +176,31 @@ def _mended(after: Callable[[], object]) -> None:
     after()
 
 
-class _Loader(Loader):
-    """A library's own loader, which runs the library within a context."""
-
-    def __init__(self, own: Any, around: Callable[[], AbstractContextManager[None]]) -> None:
-        self._own = own
-        self._around = around
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._own, name)
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return self._own.create_module(spec)
-
-    def exec_module(self, module: ModuleType) -> None:
-        assert module.__spec__ is not None
-        module.__loader__ = module.__spec__.loader = self._own
-        with self._around():
-            self._own.exec_module(module)
-
-
 class _Finder(MetaPathFinder):
-    """Finds a library as the other finders do, and gives it a `_Loader`."""
+    """Finds a module as the other finders do, and runs it within a context."""
 
-    def __init__(self, library: str, around: Callable[[], AbstractContextManager[None]]) -> None:
-        self._library = library
+    def __init__(self, name: str, around: Callable[[], AbstractContextManager[None]]) -> None:
+        self._name = name
         self._around = around
 
     def find_spec(
         self, fullname: str, path: Any = None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         # A target is reloaded: it was prepared when it was first imported.
-        if fullname != self._library or target is not None:
+        if fullname != self._name or target is not None:
             return None
         others = sys.meta_path[sys.meta_path.index(self) + 1 :]
         found = (finder.find_spec(fullname, path) for finder in others)
         spec = next((spec for spec in found if spec is not None), None)
-        if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._around)
+        loader: Any = spec and spec.loader
+        if loader is not None:
+
+            def exec_module(module: ModuleType) -> None:
+                del loader.exec_module
+                with self._around():
+                    loader.exec_module(module)
+
+            loader.exec_module = exec_module
         return spec
 
 
@@ -234,15 +221,25 @@ def prepare(after: Callable[[], object]) -> None:
         sys.meta_path.insert(0, _Finder("aesara", mending))
 
 
-def when_imported(library: str, after: Callable[[], object]) -> None:
-    """Call ``after`` when a library has been imported, or now if it already is."""
+def when_imported(name: str, after: Callable[[], object]) -> Callable[[], None]:
+    """Call ``after`` when a module has been imported, or now if it already is.
+
+    Return a function that ends the wait.
+    """
 
     @contextmanager
     def importing() -> Generator[None, None, None]:
         yield
         after()
 
-    if sys.modules.get(library) is not None:
+    finder = _Finder(name, importing)
+    if sys.modules.get(name) is not None:
         after()
     else:
-        sys.meta_path.insert(0, _Finder(library, importing))
+        sys.meta_path.insert(0, finder)
+
+    def stop() -> None:
+        if finder in sys.meta_path:
+            sys.meta_path.remove(finder)
+
+    return stop

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import jax
-from jax.custom_batching import custom_vmap
+from jax.custom_batching import custom_vmap, sequential_vmap
 
 from jaxprgen import _jax
 from jaxprgen.errors import ReverseModeError
@@ -82,7 +82,7 @@ def _mappable(level: Level, flat: Flat) -> Callable[..., list[Any]]:
     """Return a program as a function that `jax.vmap` takes."""
 
     call_one = _callable(level.one)
-    call_many = None if level.many is None else _callable(level.many)
+    many = None if level.many is None else sequential_vmap(_callable(level.many))
 
     @custom_vmap
     def one(*given: Any) -> list[Any]:
@@ -92,24 +92,14 @@ def _mappable(level: Level, flat: Flat) -> Callable[..., list[Any]]:
     def _(size: int, is_mapped: Sequence[bool], *given: Any) -> tuple[list[Any], list[bool]]:
         mapped = flat.mapped(len(given))
         start = len(flat.batched) + flat.data
-        if call_many is not None and list(is_mapped[:start]) == mapped[:start]:
+        if many is not None and list(is_mapped[:start]) == mapped[:start]:
             whole = [
                 x if not wanted or found else jax.numpy.broadcast_to(x, (size, *x.shape))
                 for x, wanted, found in zip(given, mapped, is_mapped, strict=True)
             ]
-            results = many(*whole)
+            results = list(many(*whole))
         else:
             results = _one_by_one(one, is_mapped, given)
-        return results, [True] * len(results)
-
-    @custom_vmap
-    def many(*given: Any) -> list[Any]:
-        assert call_many is not None
-        return list(call_many(*given))
-
-    @many.def_vmap
-    def _(size: int, is_mapped: Sequence[bool], *given: Any) -> tuple[list[Any], list[bool]]:
-        results = _one_by_one(many, is_mapped, given)
         return results, [True] * len(results)
 
     return one

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -19,50 +20,11 @@ from jaxprgen.export.executables import Executable, callables
 from jaxprgen.export.exporting import Exportable, ExportedProgram, export
 from jaxprgen.texts import visible
 
-
-class Parts(NamedTuple):
-    """What a file holds.
-
-    Attributes
-    ----------
-    inputs
-        The inputs, as the graph declares them.
-    fixed
-        The values of inputs that are part of the program, as text by name.
-    data
-        The arrays that the program is called with beside its arguments.
-    results
-        The pytree structure of the results.
-    constraints
-        What holds between symbolic sizes.
-    levels
-        The program and its derivatives.
-    flat
-        The layout of their flat arguments.
-    executables
-        The program as XLA compiled it.
-    about
-        More of what the file says, as names and texts for a reader.
-    sha256
-        The SHA-256 of the file.
-    """
-
-    inputs: tuple[Input, ...]
-    fixed: Mapping[str, str]
-    data: Mapping[str, Any]
-    results: Any
-    constraints: tuple[str, ...]
-    levels: Sequence[Level]
-    flat: Flat
-    executables: Sequence[Executable]
-    about: tuple[tuple[str, str], ...]
-    sha256: str
-
-
 MOST_PROGRAMS = 256
 """How many programs a loaded function keeps: one for each combination of argument types."""
 
 
+@dataclass(eq=False, repr=False)
 class LoadedFunction:
     """A function from a file, as a JAX function of its inputs; `jaxprgen.load` makes it.
 
@@ -86,30 +48,51 @@ class LoadedFunction:
         The file lacks the derivative that is asked for.
     """
 
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self.__name__ = self.__qualname__ = parts.flat.name
-        self.__signature__ = signature([declared.name for declared in parts.inputs])
-        self._avals = parts.levels[0].one.in_avals[: len(parts.inputs)]
+    inputs: tuple[Input, ...]
+    """The name, dtype and declared shape of every input."""
+    data: Mapping[str, Any]
+    """The arrays that the program is called with beside its arguments, by name, read-only."""
+    constraints: tuple[str, ...]
+    """What holds between symbolic sizes, such as ``n >= 2``."""
+    about: tuple[tuple[str, str], ...]
+    """More of what the file says, as names and texts: what ``info`` prints."""
+    sha256: str
+    """The SHA-256 of the file, as `jaxprgen.save` returned it."""
+    _fixed: Mapping[str, str]
+    """The values of inputs that are part of the program, as text by name."""
+    _results: Any
+    """The pytree structure of the results."""
+    _levels: Sequence[Level]
+    """The program and its derivatives."""
+    _layout: Flat
+    """The layout of their flat arguments."""
+    _executables: Sequence[Executable]
+    """The program as XLA compiled it."""
+
+    def __post_init__(self) -> None:
+        self.__name__ = self.__qualname__ = self._layout.name
+        self.__signature__ = signature([declared.name for declared in self.inputs])
+        self._one = self._levels[0].one
+        self._avals = self._one.in_avals[: len(self.inputs)]
         self._dtypes = [x.dtype for x in self._avals]
         self.cache_clear()
-        self._executables = callables(parts.levels[0].one, parts.executables)
+        self._compiled = callables(self._one, self._executables)
 
     def __repr__(self) -> str:
         inputs = ", ".join(
             f"{declared.name}: {_type_text(aval)}"
-            for declared, aval in zip(self._parts.inputs, self._avals, strict=True)
+            for declared, aval in zip(self.inputs, self._avals, strict=True)
         )
         results = jax.tree.unflatten(
-            self._parts.results, [_Bare(_type_text(x)) for x in self._parts.levels[0].one.out_avals]
+            self._results, [_Bare(_type_text(x)) for x in self._one.out_avals]
         )
         where = f" where {', '.join(self.constraints)}" if self.constraints else ""
         return visible(f"<loaded function {self.__name__}({inputs}) -> {results}{where}>", None)
 
     def cache_clear(self) -> None:
         """Drop all compiled programs; the next call compiles anew."""
-        results = self._parts.results
-        self._flat = flat = function_of(self._parts.levels, self._parts.flat)
+        results = self._results
+        self._flat = flat = function_of(self._levels, self._layout)
 
         def program(*given: Any) -> Any:
             return jax.tree.unflatten(results, flat(*given))
@@ -120,48 +103,21 @@ class LoadedFunction:
         self._jitted = jax.jit(program)
 
     @property
-    def sha256(self) -> str:
-        """The SHA-256 of the file, as `jaxprgen.save` returned it."""
-        return self._parts.sha256
-
-    @property
-    def about(self) -> tuple[tuple[str, str], ...]:
-        """More of what the file says, as names and texts: what ``info`` prints."""
-        return self._parts.about
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        """The name, dtype and declared shape of every input."""
-        return self._parts.inputs
-
-    @property
-    def data(self) -> Mapping[str, Any]:
-        """The arrays that the program is called with beside its arguments, by name, read-only."""
-        return self._parts.data
-
-    @property
-    def constraints(self) -> tuple[str, ...]:
-        """What holds between symbolic sizes, such as ``n >= 2``."""
-        return self._parts.constraints
-
-    @property
     def platforms(self) -> tuple[str, ...]:
         """The platforms that the program is for."""
-        return tuple(self._parts.levels[0].one.platforms)
+        return tuple(self._one.platforms)
 
     @functools.cached_property
     def exported(self) -> ExportedProgram:
         """The function as `jax.export` has it, with its data."""
         specs = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in self._avals)
-        given = Exportable(
-            *(self.__name__, self.inputs, specs, self.data),
-            *(self._flat, self._parts.results, self._parts.fixed),
-        )
+        named = self.__name__, self.inputs, specs, self.data
+        given = Exportable(*named, self._flat, self._results, self._fixed)
         return export(given, self.platforms)
 
     def as_text(self) -> str:
         """Return the program's StableHLO."""
-        return str(self._parts.levels[0].one.mlir_module())
+        return str(self._one.mlir_module())
 
     def lower(self, *args: Any, **named: Any) -> jax.stages.Lowered:
         """Return the program for arguments of these types as JAX lowers it.
@@ -177,7 +133,7 @@ class LoadedFunction:
             The lowered program.
         """
         operands = self._accepted(self._counted(args, named))
-        return self._jitted.lower(*operands, *self._parts.data.values())
+        return self._jitted.lower(*operands, *self.data.values())
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Run on arguments, or record the program in a trace if one of them is a tracer."""
@@ -189,27 +145,27 @@ class LoadedFunction:
             if len(self._known) >= MOST_PROGRAMS:
                 self.cache_clear()
             self._known.add(tuple(map(_jax.type_of, args)))
-        if self._executables and _jax.runs_now():
+        if self._compiled and _jax.runs_now():
             operands = [*args, *self._on_device]
-            run = self._executables.get(tuple(x.shape for x in operands))
+            run = self._compiled.get(tuple(x.shape for x in operands))
             if run is not None:
-                return jax.tree.unflatten(self._parts.results, run(operands))
+                return jax.tree.unflatten(self._results, run(operands))
         return self._jitted(*args, *self._on_device)
 
     @functools.cached_property
     def _on_device(self) -> list[Any]:
         with _jax.eval_context():
-            return jax.device_put(list(self._parts.data.values()))
+            return jax.device_put(list(self.data.values()))
 
     def _counted(self, args: Sequence[Any], named: Mapping[str, Any]) -> Sequence[Any]:
         """Return the arguments in the order of the inputs, or raise that their number is wrong."""
         names = list(self.__signature__.parameters)
         written = f"{self.__name__}({', '.join(names)})"
         for name in named:
-            if name in self._parts.fixed:
+            if name in self._fixed:
                 raise ArgumentCountError(
                     f"{written} takes no {name!r}: its value decides a shape, and was fixed to "
-                    f"{self._parts.fixed[name]} when the function was saved."
+                    f"{self._fixed[name]} when the function was saved."
                 )
         return in_order(written, names, args, named)
 
@@ -217,9 +173,8 @@ class LoadedFunction:
         """Return the arguments as the program takes them, or raise how they do not fit."""
         self._require_platform()
         self._require_wide()
-        inputs = self._parts.inputs
-        accepted = accept_each(args, inputs)
-        require_sizes([i.name for i in inputs], self._avals, accepted)
+        accepted = accept_each(args, self.inputs)
+        require_sizes([i.name for i in self.inputs], self._avals, accepted)
         return [_converted(x, aval) for x, aval in zip(accepted, self._avals, strict=True)]
 
     def _require_platform(self) -> None:
@@ -234,8 +189,8 @@ class LoadedFunction:
     def _require_wide(self) -> None:
         if _jax.x64_enabled():
             return
-        one = self._parts.levels[0].one
-        wide = [x.dtype for x in (*one.in_avals, *one.out_avals) if x.dtype in _jax.NARROW]
+        avals = *self._one.in_avals, *self._one.out_avals
+        wide = [x.dtype for x in avals if x.dtype in _jax.NARROW]
         if wide:
             raise ArgumentTypeError(
                 f"{self.__name__} was saved to compute with {wide[0]}, but jax_enable_x64 is off.\n"

@@ -16,7 +16,7 @@ from jaxprgen.export.archive import Archive
 from jaxprgen.export.calls import Flat, Level
 from jaxprgen.export.description import input_of, program_of, tree_of
 from jaxprgen.export.executables import executables_in
-from jaxprgen.export.loaded import LoadedFunction, Parts
+from jaxprgen.export.loaded import LoadedFunction
 from jaxprgen.texts import visible
 
 
@@ -53,7 +53,7 @@ def load(
     """
     archive = Archive(path, sha256)
     try:
-        loaded = LoadedFunction(_parts(archive, trust_executable))
+        loaded = _loaded(archive, trust_executable)
         repr(loaded)  # It fails if names, types and results do not belong together.
         return loaded
     except Exception as error:  # Whatever JAX raises for what another version wrote.
@@ -61,7 +61,7 @@ def load(
         archive.fail(f"JAX {jax.__version__} cannot use what it describes ({cause})")
 
 
-def _parts(archive: Archive, trusted: bool) -> Parts:
+def _loaded(archive: Archive, trusted: bool) -> LoadedFunction:
     manifest = archive.manifest
     scope, name = scope_with(manifest["constraints"]), manifest["name"]
     programs = [
@@ -74,18 +74,17 @@ def _parts(archive: Archive, trusted: bool) -> Parts:
         x["name"]: np.frombuffer(archive.member(f"data_{i}"), x["dtype"]).reshape(x["shape"])
         for i, x in enumerate(manifest["data"])
     }
-    inputs = tuple(map(input_of, manifest["inputs"]))
-    return Parts(
-        inputs=inputs,
-        fixed=MappingProxyType(manifest["fixed"]),
+    return LoadedFunction(
+        inputs=tuple(map(input_of, manifest["inputs"])),
         data=MappingProxyType(data),
-        results=tree_of(manifest["results"]),
         constraints=tuple(manifest["constraints"]),
-        levels=levels,
-        flat=Flat(name, manifest["batched"], len(data)),
-        executables=executables_in(archive) if trusted else [],
         about=tuple(_about(manifest, data)),
         sha256=archive.sha256,
+        _fixed=MappingProxyType(manifest["fixed"]),
+        _results=tree_of(manifest["results"]),
+        _levels=levels,
+        _layout=Flat(name, manifest["batched"], len(data)),
+        _executables=executables_in(archive) if trusted else [],
     )
 
 

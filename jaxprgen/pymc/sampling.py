@@ -8,11 +8,8 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib
-import importlib.util
 import sys
 from collections.abc import Callable, Generator, Sequence
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
 from importlib.metadata import version
 from types import ModuleType
 from typing import Any
@@ -24,6 +21,7 @@ from pytensor.compile.mode import Mode
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 
+from jaxprgen._aesara import when_imported
 from jaxprgen.api import compile
 from jaxprgen.errors import UnsupportedVersionError
 from jaxprgen.pymc.functions import Fallback
@@ -85,60 +83,20 @@ def sampling(*, fallback: Fallback = "error") -> Generator[None]:
             made = _checked(_attribute(place, name, "pymc"), check)
             stack.enter_context(_replaced(place, name, made, "pymc"))
 
-        def prepare_nutpie(models: ModuleType) -> None:
+        def prepare_nutpie() -> None:
+            models = sys.modules["nutpie.compile_pymc"]
             make = _nutpie_functions(
                 _attribute(models, "_make_functions", "nutpie"), mode, fallback
             )
             made = _checked(make, _check_nutpie)
             stack.enter_context(_replaced(models, "_make_functions", made, "nutpie"))
 
-        stack.enter_context(_once_imported("nutpie.compile_pymc", prepare_nutpie))
+        # Importing nutpie may take seconds, so that is left to the block.
+        stack.callback(when_imported("nutpie.compile_pymc", prepare_nutpie))
         # PyMC asks for one rewrite by its name, which is in this database: checks become -inf.
         with_checks = mode.including("canonicalize_db")
         stack.enter_context(pytensor.config.change_flags(mode=with_checks))
         yield
-
-
-class _Finder(MetaPathFinder):
-    """Calls a function with a module after its import, which other finders do."""
-
-    def __init__(self, name: str, after: Callable[[ModuleType], None]) -> None:
-        self._name = name
-        self._after = after
-
-    def find_spec(
-        self, fullname: str, path: Any = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname != self._name:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
-        if spec is not None and spec.loader is not None:
-            loader: Any = spec.loader
-            run = loader.exec_module
-
-            def exec_module(module: ModuleType) -> None:
-                run(module)
-                self._after(module)
-
-            loader.exec_module = exec_module
-        return spec
-
-
-@contextlib.contextmanager
-def _once_imported(name: str, after: Callable[[ModuleType], None]) -> Generator[None]:
-    """Call a function with a module: now, or when it is imported. Its import may take seconds."""
-    if name in sys.modules:
-        after(sys.modules[name])
-        yield
-        return
-    finder = _Finder(name, after)
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        if finder in sys.meta_path:
-            sys.meta_path.remove(finder)
 
 
 @contextlib.contextmanager

@@ -382,13 +382,5 @@ def _j1(x: Value) -> Value:
     return where(size < 8, 0.5 * x * near, where(x < 0, -far, far))
 
 
-def _j0_slope(x: Value) -> Value:
-    return -j1(x)
-
-
-def _j1_slope(x: Value) -> Value:
-    return 0.5 * (j0(x) - jv(2, x))
-
-
-j0 = formula(_j0, _j0_slope)
-j1 = formula(_j1, _j1_slope)
+j0 = formula(_j0, lambda x: -j1(x))
+j1 = formula(_j1, lambda x: 0.5 * (j0(x) - jv(2, x)))

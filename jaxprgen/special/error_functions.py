@@ -145,16 +145,8 @@ def _slope(y: Value) -> Value:
     return 0.5 * math.sqrt(math.pi) * ew.exp(y * y)
 
 
-def _erfinv_slope(x: Value) -> Value:
-    return _slope(erfinv(x))
-
-
-def _erfcinv_slope(x: Value) -> Value:
-    return -_slope(erfcinv(x))
-
-
-erfinv = formula(_erfinv, _erfinv_slope)
-erfcinv = formula(_erfcinv, _erfcinv_slope)
+erfinv = formula(_erfinv, lambda x: _slope(erfinv(x)))
+erfcinv = formula(_erfcinv, lambda x: -_slope(erfcinv(x)))
 
 
 def _ndtri_exp(x: Value) -> Value:

@@ -282,11 +282,7 @@ def _polygamma(n: Value, x: Value) -> Value:
     return where((n < 0) | ew.isnan(x), math.nan, value)
 
 
-def _polygamma_slope(n: Value, x: Value) -> Value:
-    return polygamma(n + 1, x)
-
-
-polygamma = formula(_polygamma, lambda n, x: x.like(0), _polygamma_slope)
+polygamma = formula(_polygamma, lambda n, x: x.like(0), lambda n, x: polygamma(n + 1, x))
 
 
 def any_below(*xs: tuple[Value, ValueLike]) -> Value:

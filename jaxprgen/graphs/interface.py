@@ -117,7 +117,7 @@ def sizes_by_place(plan: Plan, sizes: Mapping[Variable | str, int]) -> dict[int,
     """
     if not sizes:
         return {}
-    steps = (step for step in (*plan.steps, *plan.folded) if _takes_size(step.node))
+    steps = (step for step in plan.steps if _takes_size(step.node))
     places = {plan.variables[place]: place for step in steps for place in step.outputs}
     found: dict[int, int] = {}
     for given, size in sizes.items():

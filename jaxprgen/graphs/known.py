@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen.errors import UnsupportedOpError
@@ -82,7 +85,10 @@ def lower_known(ctx: RuleContext, *xs: Any) -> list[Any]:
         The results are large.
     """
     given = [None if x is None else ctx.static(i) for i, x in enumerate(xs)]
-    results = list(ctx.evaluate(*given))
+    inputs, results = _computed.get(ctx.node, (None, []))
+    if inputs is None or not all(map(_is_same, given, inputs)):
+        results = list(ctx.evaluate(*given))
+        _computed[ctx.node] = given, results
     size = sum(getattr(x, "nbytes", 0) for x in results) / 2**20
     if size > LARGEST:
         raise UnsupportedOpError(
@@ -91,6 +97,14 @@ def lower_known(ctx: RuleContext, *xs: Any) -> list[Any]:
             "Compute them outside of the graph, and pass them as arguments."
         )
     return results
+
+
+_computed: WeakKeyDictionary[Apply, tuple[list[Any], list[Any]]] = WeakKeyDictionary()
+"""The last inputs and results of known nodes: other programs of a graph have mostly the same."""
+
+
+def _is_same(x: Any, y: Any) -> bool:
+    return x is y or (isinstance(x, np.ndarray) and np.array_equal(x, y))
 
 
 KNOWN = Registration(lower_known, folds=False)

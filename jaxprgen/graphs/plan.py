@@ -32,7 +32,6 @@ from jaxprgen.graphs.shardings import placed_constants, shardings_of
 from jaxprgen.graphs.sparse import opened
 from jaxprgen.graphs.tables import Tables, remade
 from jaxprgen.graphs.typed_lists import is_typed_list
-from jaxprgen.lowering.driver import fold_constants
 from jaxprgen.lowering.graph import OutputType, Plan, Shared, Step
 from jaxprgen.lowering.names import Apply, FunctionGraph, Variable, is_a, library_of
 from jaxprgen.lowering.origin import Origins
@@ -168,7 +167,7 @@ def _planner(callbacks: bool, fixed: Mapping[Variable, Any]) -> Planned:
             info = source_infos[next(named, made[0])]
             steps.append(Step(node, rule, read, made, types, info, node in of_branches))
         ends = tuple(range(len(arguments))), output_places
-        whole = Plan(
+        return Plan(
             library_for(outputs[0]),
             *(tuple(numbering.variables), source_infos, arguments, *ends, tuple(numbering.shared)),
             numbering.values,
@@ -176,7 +175,6 @@ def _planner(callbacks: bool, fixed: Mapping[Variable, Any]) -> Planned:
             inner=inner,
             generators=tuple(numbering.generators),
         )
-        return fold_constants(whole)
 
     @functools.cache
     def inner(graph: FunctionGraph) -> Plan:

@@ -7,7 +7,6 @@ the node and the user's line to an error.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from time import perf_counter
 from typing import Any, TypeAlias
 
@@ -36,7 +35,6 @@ from jaxprgen.lowering.static import (
     ValueNeededError,
     as_value,
     small_static_values,
-    static_value,
 )
 
 Observer: TypeAlias = Callable[[Step, list[JaxprEqn], bool, float], None]
@@ -273,44 +271,3 @@ def _is_as_declared(value: Any, declared: OutputType) -> bool:
     dtype = value.dtype
     is_dtype = dtype is declared.dtype or dtype == declared.dtype
     return is_dtype and len(value.shape) == declared.rank
-
-
-def fold_constants(plan: Plan) -> Plan:
-    """Return the plan without the steps whose results follow from constants alone.
-
-    Their results are the same for all arguments, so they are computed once for a plan. A step that
-    emits equations, or fails, stays.
-    """
-    part = replace(plan, inputs=(), input_places=(), shared=(), generators=(), steps=())
-    with Builder() as builder:
-        lowering = Lowering(part, builder, (), {}, False, lambda *_: None, wide=True)
-    values = lowering.values
-    steps: list[Step] = []
-    folded: list[Step] = []
-    for step in plan.steps:
-        is_constant = all(static_value(values[place]) is not None for place in step.inputs)
-        if is_constant and _folds(lowering, step):
-            folded.append(step)
-            continue
-        steps.append(step)
-        for place in step.outputs:
-            values[place] = plan.values[place]
-    values = [
-        given if type(given) is ArrayImpl else value
-        for given, value in zip(plan.values, values, strict=True)
-    ]
-    return replace(plan, values=values, steps=tuple(steps), folded=tuple(folded))
-
-
-def _folds(lowering: Lowering, step: Step) -> bool:
-    """Return whether a step gives static values, which are then among those of the lowering."""
-    try:
-        with lowering.builder:
-            lowering.lower_steps([step._replace(may_fail=False)])
-    except (JaxprGenError, ValueNeededError):
-        pass
-    else:
-        if not len(lowering.builder):
-            return all(static_value(lowering.values[place]) is not None for place in step.outputs)
-    lowering.builder = Builder()
-    return False

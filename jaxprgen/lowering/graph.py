@@ -105,12 +105,10 @@ class Plan:
     shared
         The shared variables.
     values
-        Constants, and the results of ``folded`` steps, by place; None for all other variables. JAX
-        arrays, which several devices hold, are operands of programs: nothing reads their values.
+        Constants by place; None for all other variables. JAX arrays, which several devices hold,
+        are operands of programs: nothing reads their values.
     steps
         The steps to lower, in the order of computing.
-    folded
-        The steps whose results follow from constants alone.
     sizes
         The user's sizes of results whose sizes depend on values, by place.
     shardings
@@ -144,7 +142,6 @@ class Plan:
     shared: tuple[Shared, ...]
     values: list[Any]
     steps: tuple[Step, ...]
-    folded: tuple[Step, ...] = ()
     sizes: Mapping[int, int] = field(default_factory=dict[int, int])
     shardings: Mapping[int, NamedSharding] = field(default_factory=dict[int, Any])
     carried: Mapping[int, int] = field(default_factory=dict[int, int])

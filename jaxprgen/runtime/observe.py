@@ -143,7 +143,7 @@ def observe(
     return Observation(
         options.name,
         closed,
-        tuple(watch.node(step, values) for step in (*plan.folded, *plan.steps)),
+        tuple(watch.node(step, values) for step in plan.steps),
         tuple(plan.library.label(v) for v in variables),
         tuple(_type(value) for value in values),
         tuple(map(_jax.frame_of, plan.source_infos)),

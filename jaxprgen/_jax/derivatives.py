@@ -24,7 +24,8 @@ from jaxprgen._jax.types import ShapedArray
 custom_jvp_call_p = _custom.custom_jvp_call_p
 custom_vjp_call_p = _custom.custom_vjp_call_p
 
-_ZEROS: tuple[Any, ...] = (_ad_util.SymbolicZero,)
+_SymbolicZero: Any = _ad_util.SymbolicZero
+_cotangent_type: Any = getattr(ShapedArray, "to_ct_aval", ShapedArray.to_tangent_aval)
 
 # Where JAX has logs of backward passes, `bwd` returns a pair: the cotangents, and values to log.
 _LOGS = hasattr(jax.custom_vjp, "defvjp_with_logs")
@@ -106,13 +107,9 @@ def custom_vjp_params(
         return jax.tree.structure(out), jax.tree.structure(residuals), [*kept, *[None] * extra]
 
     def bwd(*operands: Any) -> Any:
-        arrays = [np.zeros(x.shape, x.dtype) if type(x) in _ZEROS else x for x in operands]
+        arrays = [np.zeros(x.shape, x.dtype) if type(x) is _SymbolicZero else x for x in operands]
         cotangents = [
-            _ad_util.Zero(
-                aval.to_ct_aval() if hasattr(aval, "to_ct_aval") else aval.to_tangent_aval()
-            )
-            if x is None
-            else x
+            _ad_util.Zero(_cotangent_type(aval)) if x is None else x
             for x, aval in zip(pullback(*arrays), program.in_avals, strict=True)
         ]
         return (cotangents, None) if _LOGS else cotangents

@@ -122,14 +122,15 @@ def is_default(eqn: JaxprEqn, param: str) -> bool:
         return False
     options = _options_with_default(name)
     default = options.get("out_sharding" if param == "sharding" else param, options)
-    if default is options or not _are_same(default, value):
+    if default is options or not are_same(default, value):
         given = {k: eqn.params[k] for k in required_params(name) if k in eqn.params}
         types = [x.aval for x in eqn.invars]
         default = _traced_params(name, types, given).get(param, options)
-    return default is not options and _are_same(default, value)
+    return default is not options and are_same(default, value)
 
 
-def _are_same(x: Any, y: Any) -> bool:
+def are_same(x: Any, y: Any) -> bool:
+    """Return whether two parameters are of one type and equal."""
     return x is y or (type(x) is type(y) and bool(np.all(x == y)))
 
 

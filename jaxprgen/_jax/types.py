@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 import jax
@@ -77,15 +77,8 @@ def nbytes(aval: Any) -> float:
     return math.prod(map(bound, aval.shape)) * dtype.itemsize if dtype is not None else 0
 
 
-NARROW = {
-    np.dtype(wide): np.dtype(narrow)
-    for wide, narrow in {
-        "int64": "int32",
-        "uint64": "uint32",
-        "float64": "float32",
-        "complex128": "complex64",
-    }.items()
-}
+NARROW = {np.dtype(f"{kind}8"): np.dtype(f"{kind}4") for kind in "iuf"}
+NARROW[np.dtype("c16")] = np.dtype("c8")
 
 
 def x64_enabled() -> bool:
@@ -181,12 +174,18 @@ def runs_once() -> bool:
     return runs_now() and not (_config.debug_nans.value or _config.debug_infs.value)
 
 
+def _programs_being_made() -> Iterator[Any]:
+    """Yield the traces of programs that JAX makes of what is called now, from the inside out."""
+    trace: Any = _core.trace_ctx.trace
+    while trace is not None:
+        if isinstance(trace, _pe.DynamicJaxprTrace):
+            yield trace
+        trace = getattr(trace, "parent_trace", None)
+
+
 def is_staged() -> bool:
     """Return whether JAX makes a program of what is called now, as under ``jit`` or in ``scan``."""
-    trace: Any = _core.trace_ctx.trace
-    while trace is not None and not isinstance(trace, _pe.DynamicJaxprTrace):
-        trace = getattr(trace, "parent_trace", None)
-    return trace is not None
+    return any(True for _ in _programs_being_made())
 
 
 def embeds_constants() -> bool:
@@ -195,13 +194,9 @@ def embeds_constants() -> bool:
     That is so under ``jit``, unless JAX makes arguments of such arrays. A loop or a branch alone
     makes operands of them.
     """
-    trace: Any = _core.trace_ctx.trace
-    while trace is not None:
-        debug_info: Any = isinstance(trace, _pe.DynamicJaxprTrace) and trace.frame.debug_info
-        if debug_info and debug_info.traced_for == "jit":
-            return not _config.use_simplified_jaxpr_constants.value
-        trace = getattr(trace, "parent_trace", None)
-    return False
+    infos = (trace.frame.debug_info for trace in _programs_being_made())
+    is_jitted = any(info and info.traced_for == "jit" for info in infos)
+    return is_jitted and not _config.use_simplified_jaxpr_constants.value
 
 
 def is_key(x: Any) -> bool:

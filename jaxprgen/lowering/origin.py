@@ -48,7 +48,5 @@ class Origins:
 
     def source_infos(self) -> list[SourceInfo]:
         """Return the names and lines that equations carry, by place."""
-        names = (name for _, name in self._names)
-        return _jax.source_infos(
-            list(zip(names, (frame for _, frame in self._frames), strict=True))
-        )
+        pairs = zip(self._names, self._frames, strict=True)
+        return _jax.source_infos([(name, frame) for (_, name), (_, frame) in pairs])

@@ -82,7 +82,7 @@ def _size(
     if not own:
         return None
     if any(n != 1 for _, n in own):
-        require_declared(ctx, axis, [(i, n) for i, n in own if n == 1])
+        require_declared(ctx, axis, [i for i, n in own if n == 1])
     (_, size), *rest = own
     shapes = ", ".join(str(x.shape) for x in xs)
     for _, n in rest:

@@ -17,12 +17,10 @@ from jaxprgen.ops.elemwise import elemwise_shape_only, lower_elemwise
 @lowers("pytensor.tensor.Elemwise", folds=False, shape_only=elemwise_shape_only)
 def lower_strict_elemwise(ctx: RuleContext, *xs: Value) -> Any:
     """Apply a scalar Op to arrays; a size of 1 is repeated only if its type declares it."""
-    rank = max((x.ndim for x in xs), default=0)
-    for axis in range(rank):
-        sizes = [x.shape[axis] for x in xs]
-        if all(n == 1 for n in sizes):
-            continue
-        require_declared(ctx, axis, [(i, n) for i, n in enumerate(sizes) if n == 1])
+    for axis in range(max((x.ndim for x in xs), default=0)):
+        ones = [i for i, x in enumerate(xs) if x.shape[axis] == 1]
+        if len(ones) < len(xs):
+            require_declared(ctx, axis, ones)
     return lower_elemwise(ctx, *xs)
 
 
@@ -35,18 +33,18 @@ def lower_strict_alloc(ctx: RuleContext, x: Value, *sizes: Value) -> Any:
     found = lower_alloc(ctx, x, *sizes)
     if isinstance(found, Value):
         new = found.ndim - x.ndim
-        ones = [d for d, n in enumerate(x.shape) if n == 1 and found.shape[new + d] != 1]
-        for axis in ones:
-            require_declared(ctx, axis, [(0, 1)])
+        for axis, n in enumerate(x.shape):
+            if n == 1 and found.shape[new + axis] != 1:
+                require_declared(ctx, axis, [0])
     return found
 
 
-def require_declared(ctx: RuleContext, axis: int, ones: Sequence[tuple[int, Any]]) -> None:
+def require_declared(ctx: RuleContext, axis: int, ones: Sequence[int]) -> None:
     """Require that the types of inputs declare their size of 1 along an axis.
 
     ``ones`` are the positions of these inputs, each with its size.
     """
-    for position, _ in ones:
+    for position in ones:
         if not ctx.node.inputs[position].type.broadcastable[axis]:
             raise ShapeMismatchError(
                 f"Runtime broadcasting not allowed: {ctx.label(position)} has size 1 along axis "
@@ -67,7 +65,7 @@ def lower_strict_inc_subtensor(ctx: RuleContext, x: Value, y: Value, *index: Any
             zip(y.shape, written[len(written) - y.ndim :], strict=True)
         ):
             if n == 1 and size != 1:
-                require_declared(ctx, axis, [(1, n)])
+                require_declared(ctx, axis, [1])
     return lower_advanced_inc_subtensor(ctx, x, y, *index)
 
 

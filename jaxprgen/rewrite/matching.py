@@ -95,7 +95,7 @@ class Matcher:
         if name not in match.params:
             atoms, params, equations, others = match
             yield Match(atoms, {**params, name: value}, equations, others)
-        elif _equal(match.params[name], value):
+        elif _jax.are_same(match.params[name], value):
             yield match
         else:
             self._missed(match, lambda: f"{name} cannot be both {match.params[name]} and {value}")
@@ -147,7 +147,7 @@ class Matcher:
             value = eqn.params[name]
             if type(wanted) is Param:
                 matches = _each(functools.partial(self._param, wanted.name, value), matches)
-            elif wanted is not ... and not _equal(wanted, value):
+            elif wanted is not ... and not _jax.are_same(wanted, value):
                 text = f"{name} is {value}, not {wanted}"
                 self._missed(match, lambda text=text: text)
                 return
@@ -209,7 +209,3 @@ def _is(number: Any, wanted: float) -> bool:
     if wanted or number != wanted:
         return bool(number == wanted)
     return number.dtype.kind in "biu" or np.signbit(number.real) == np.signbit(wanted)
-
-
-def _equal(x: Any, y: Any) -> bool:
-    return x is y or (type(x) is type(y) and bool(np.all(x == y)))

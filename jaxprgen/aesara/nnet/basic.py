@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from aesara.tensor.nnet.basic import (
     CrossentropyCategorical1Hot,
@@ -35,6 +33,7 @@ from jaxprgen.emit.values import BOOL, INT32, Dtype, Value, broadcast_to, full
 from jaxprgen.errors import IndexOutOfBoundsError, ShapeMismatchError, UnsupportedOpError
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers
+from jaxprgen.ops.nlinalg import declared
 from jaxprgen.ops.scalar import RULES, in_output_dtype
 from jaxprgen.ops.subtensor import check_bounds
 
@@ -108,11 +107,7 @@ def lower_softmax_loss(ctx: RuleContext, x: Value, bias: Value, targets: Value) 
     wide = scores.astype(_common(scores))
     loss, softmax = sm.softmax_loss(wide, _classes(ctx, x, targets))
     largest = reduce.argmax(scores, [1])
-    return [
-        loss.astype(ctx.dtype),
-        softmax.astype(ctx.dtype),
-        largest.astype(targets.dtype),
-    ]
+    return declared(ctx, loss, softmax, largest)
 
 
 @lowers(CrossentropySoftmax1HotWithBiasDx)
@@ -184,11 +179,6 @@ def _floats(ctx: RuleContext, *xs: Value) -> list[Value]:
     return [x.astype(dtype) for x in xs]
 
 
-def _in_declared_dtype(ctx: RuleContext, results: Sequence[Value]) -> list[Value]:
-    """Return the results in the dtype that all outputs declare."""
-    return [x.astype(ctx.dtype) for x in results]
-
-
 @lowers(AbstractBatchNormTrain)
 def lower_batch_norm_train(ctx: RuleContext, *inputs: Value) -> list[Value]:
     """Return ``x`` normalized over axes, with the statistics and updated running averages."""
@@ -202,7 +192,7 @@ def lower_batch_norm_train(ctx: RuleContext, *inputs: Value) -> list[Value]:
     if running:
         new = center, nz.unbiased(square, x.size, max_size(1, scale.size))
         results += [nz.moving(old, v, share) for old, v in zip(running, new, strict=True)]
-    return _in_declared_dtype(ctx, results)
+    return declared(ctx, *results)
 
 
 @lowers(AbstractBatchNormInference)
@@ -210,14 +200,14 @@ def lower_batch_norm_inference(ctx: RuleContext, *inputs: Value) -> Value:
     """Return ``x`` normalized by a given mean and variance."""
     x, scale, bias, center, square, epsilon = _floats(ctx, *inputs)
     factor = scale / ew.sqrt(square + epsilon)
-    return _in_declared_dtype(ctx, [nz.normalize(x, center, factor, bias)])[0]
+    return nz.normalize(x, center, factor, bias).astype(ctx.dtype)
 
 
 @lowers(AbstractBatchNormTrainGrad, shape_only=(5,))
 def lower_batch_norm_train_grad(ctx: RuleContext, *inputs: Value) -> list[Value]:
     """Return the gradient of the normalization as built by `aesara.grad`."""
     axes = _normalized_axes(ctx, inputs[0])
-    return _in_declared_dtype(ctx, nz.normalize_vjp(*_floats(ctx, *inputs)[:5], axes=axes))
+    return declared(ctx, *nz.normalize_vjp(*_floats(ctx, *inputs)[:5], axes=axes))
 
 
 # --- Sparse blocks ------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import jax
 from jaxprgen import _jax
 from jaxprgen.errors import ArgumentTypeError, ExportError
 from jaxprgen.export.archive import Archive
+from jaxprgen.export.exporting import named_program
 from jaxprgen.texts import visible
 
 logger = logging.getLogger("jaxprgen")
@@ -47,11 +48,7 @@ def compiled(
     listed = [wanted] if isinstance(wanted, Mapping) else [{}] if wanted is True else wanted or []
     for sizes in listed:
         specs = [_concrete(aval, sizes) for aval in exported.in_avals]
-
-        def program(*given: Any) -> Any:
-            return exported.call(*given)
-
-        program.__name__ = exported.fun_name
+        program = named_program(exported.call, exported.fun_name)
         try:
             content = _jax.executable_bytes(program, specs)
         except RuntimeError as error:

@@ -162,6 +162,16 @@ def _with_data(exported: jax.export.Exported, data: Mapping[str, Any]) -> Export
 # --- Derivatives --------------------------------------------------------------------------
 
 
+def named_program(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return a function by another name, as programs have it."""
+
+    def program(*given: Any) -> Any:
+        return function(*given)
+
+    program.__name__ = program.__qualname__ = name
+    return program
+
+
 def differentiable(avals: Sequence[Any]) -> tuple[int, ...]:
     """Return the positions of the avals that have a derivative."""
     inexact = jax.numpy.inexact

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import jax
@@ -21,6 +21,7 @@ from jaxprgen.export.exporting import (
     backward,
     differentiable,
     export_jitted,
+    named_program,
     require_order,
 )
 from jaxprgen.texts import visible
@@ -139,14 +140,14 @@ def _programs(
     function, specs = given.function, [*given.specs, *given.data_specs]
     fixed = len(specs)
     for k in range(order + 1):
-        exported = export_jitted(_named(function, given.name), specs, platforms)
+        exported = export_jitted(named_program(function, given.name), specs, platforms)
         yield Described(k, False, f"program_{k}", exported)
         if any(is_batched):
             mapped = [*is_batched, *[False] * len(given.data), *[True] * (len(specs) - fixed)]
             many = jax.vmap(function, in_axes=tuple(0 if x else None for x in mapped))
             size = _batch_size(specs)
             several = [_with_axis(x, size) if m else x for x, m in zip(specs, mapped, strict=True)]
-            exported_many = export_jitted(_named(many, given.name), several, platforms)
+            exported_many = export_jitted(named_program(many, given.name), several, platforms)
             yield Described(k, True, f"program_{k}_batched", exported_many)
         inputs = *differentiable(specs[: len(given.specs)]), *range(fixed, len(specs))
         outputs = differentiable(exported.out_avals)
@@ -157,14 +158,6 @@ def _programs(
             )
         function = backward(function, len(specs), inputs, outputs)
         specs += [_struct(exported.out_avals[i]) for i in outputs]
-
-
-def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    def program(*given: Any) -> Any:
-        return function(*given)
-
-    program.__name__ = program.__qualname__ = name
-    return program
 
 
 def _struct(aval: Any) -> jax.ShapeDtypeStruct:

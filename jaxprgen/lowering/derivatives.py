@@ -94,9 +94,9 @@ class OverriddenGraph(NamedTuple):
             ) from None
 
 
-def _filled(given: Sequence[Value | None], operands: Sequence[Var | None]) -> list[Any]:
+def _filled(given: Sequence[Value | None], operands: Sequence[Var]) -> list[Any]:
     """Return the given values, with the operands in the places of None."""
-    rest = (x and Value(x) for x in operands)
+    rest = map(Value, operands)
     return [next(rest) if x is None else x for x in given]
 
 
@@ -127,8 +127,6 @@ class _Pullback:
     ----------
     whole : OverriddenGraph
         The program.
-    builder : Builder
-        The builder of the equation that calls the program.
     types : sequence of ShapedArray
         The types of the program's operands.
     graph : callable
@@ -136,7 +134,6 @@ class _Pullback:
     """
 
     whole: OverriddenGraph
-    builder: Builder
     types: Sequence[Any]
     graph: Callable[[], tuple[Any, Sequence[bool]]]
 
@@ -152,7 +149,7 @@ class _Pullback:
         These inputs are positions among the operands after the constants.
         """
         whole, outs, types = self.whole, self.whole.closed.out_avals, self.types[self.first :]
-        b = self.builder.nested([*types, *outs, *filter(_has_tangents, outs)])
+        b = whole.ctx.builder.nested([*types, *outs, *filter(_has_tangents, outs)])
         xs, ys = b.inputs[: len(types)], b.inputs[len(types) :][: len(outs)]
         rest = map(Value, b.inputs[len(types) + len(outs) :])
         grads = [next(rest) if _has_tangents(y) else full(y.shape, 0, y.dtype) for y in outs]
@@ -229,7 +226,7 @@ def call_with_pullback(
     results = whole.once(once, once.inputs)
     program = once.build(results, name=name)
     forward = once.build([*results, *results], name=name)
-    pull = _Pullback(whole, b, types, pullback)
+    pull = _Pullback(whole, types, pullback)
     kept = range(pull.first, len(types))
     params = _jax.custom_vjp_params(program, forward, kept, pull, pull.refuse)
     return [Value(v) for v in b.call(_jax.custom_vjp_call_p, program, operands, params)]
@@ -267,13 +264,11 @@ def call_with_pushforward(
         inner = b.nested([*types, *map(_jax.tangent_type, moving)])
         primals, tangents = inner.inputs[: len(types)], iter(inner.inputs[len(types) :])
         results = whole.once(inner, primals)
-        steps = [None if zero else next(tangents) for zero in zeros]
-        moves = _filled(whole.inputs, steps[first:])
+        moves = iter([None if zero else Value(next(tangents)) for zero in zeros][first:])
         xs = _filled(whole.inputs, primals[first:])
-        still = [full(x.shape, 0, x.dtype) for x in xs]
         dxs = [
-            z if m is None or k is not None else m
-            for m, k, z in zip(moves, whole.inputs, still, strict=True)
+            (next(moves) if known is None else None) or full(x.shape, 0, x.dtype)
+            for x, known in zip(xs, whole.inputs, strict=True)
         ]
         found = whole.rule(pushforward(), inner, [*xs, *dxs])
         with inner:

@@ -56,10 +56,7 @@ def is_a(x: object, *names: str) -> bool:
 
 def entry_of(table: Mapping[Any, T], kind: type) -> T | None:
     """Return what a table lists for a class or else for its nearest base; None if nothing."""
-    for key in keys_of(kind):
-        if key in table:
-            return table[key]
-    return None
+    return next((table[key] for key in keys_of(kind) if key in table), None)
 
 
 @functools.cache

@@ -145,11 +145,7 @@ def find_registration(op_type: type, lazy: type[Lazy] | None = None) -> Registra
     With ``lazy``, it is that of nodes that have such values among their inputs.
     """
     import_rules(op_type)
-    for key in keys_of(op_type):
-        found = _rules.get((key, lazy))
-        if found is not None:
-            return found
-    return None
+    return next(filter(None, (_rules.get((key, lazy)) for key in keys_of(op_type))), None)
 
 
 def lowers_itself(op_type: type, names: Sequence[str]) -> bool:

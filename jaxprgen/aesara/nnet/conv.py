@@ -163,11 +163,8 @@ def _spread(x: Value, logical: Sequence[int | None], *, first: bool) -> Value:
     if tuple(sizes) == own[2:]:
         return x
     steps = [-(-want // n) for want, n in zip(sizes, own[2:], strict=True)]
-    starts = [
-        0 if first else (want - n * step - 1 + step) % step
-        for want, n, step in zip(sizes, own[2:], steps, strict=True)
-    ]
-    index = [slice(start, None, step) for start, step in zip(starts, steps, strict=True)]
+    ends = zip(sizes, steps, strict=True)
+    index = [slice(0 if first else (want - 1) % step, None, step) for want, step in ends]
     zeros = full((*own[:2], *sizes), 0, x.dtype)
     return ix.put(zeros, x, [slice(None), slice(None), *index], add=False)
 

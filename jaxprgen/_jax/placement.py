@@ -93,11 +93,7 @@ def automatic(sharding: NamedSharding) -> NamedSharding | None:
     types = (AxisType.Auto,) * len(mesh.axis_names)
     if mesh.axis_types == types:
         return sharding
-    if isinstance(mesh, AbstractMesh):
-        mesh = AbstractMesh(mesh.axis_sizes, mesh.axis_names, axis_types=types)
-    else:
-        mesh = Mesh(mesh.devices, mesh.axis_names, axis_types=types)
-    return NamedSharding(mesh, sharding.spec)
+    return NamedSharding(mesh.update(axis_types=types), sharding.spec)
 
 
 def _left(axes: Any, mesh: AbstractMesh) -> Any:

@@ -26,6 +26,7 @@ from jaxprgen.errors import ArgumentCountError, ArgumentShapeError, ArgumentType
 # In this order, because an instance check of jax.Array runs Python code.
 _ARRAYS = (np.ndarray, np.generic, jax.ShapeDtypeStruct, jax.Array, Tracer)
 # While x64 is off, JAX drops the upper half of these.
+_FITTING = {"b": bool, "i": int, "u": int, "f": (int, float), "c": object}
 _WRAPPED = frozenset(dtype for dtype in NARROW if dtype.kind in "iu")
 
 
@@ -204,13 +205,7 @@ def _is_weak(x: Any, dtype: np.dtype[Any]) -> bool:
 
 def _python_scalar(x: Any, declared: Input) -> Any:
     dtype = declared.dtype
-    fits = {
-        "b": isinstance(x, bool),
-        "i": isinstance(x, int),
-        "u": isinstance(x, int),
-        "f": isinstance(x, (int, float)),
-        "c": True,
-    }[dtype.kind]
+    fits = isinstance(x, _FITTING[dtype.kind])
     if fits and dtype.kind in "iu":
         info = np.iinfo(dtype)
         fits = info.min <= x <= info.max

@@ -114,10 +114,6 @@ class GraphLibrary:
         """Return the rank that a variable is declared with; None if it is not an array."""
         return variable.type.ndim if is_array(variable) else None
 
-    def name(self, variable: Variable) -> str:
-        """Return the user's name of a variable; empty if there is none."""
-        return variable.name or ""
-
     def label(self, variable: Variable) -> str:
         """Return the user's name of a variable, or its value, or the Op that computes it."""
         return name_of(variable)

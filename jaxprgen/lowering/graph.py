@@ -79,10 +79,6 @@ class Library(Protocol):
         """Return the rank that a variable is declared with; None if it is not an array."""
         ...
 
-    def name(self, variable: Any) -> str:
-        """Return the user's name of a variable, or an empty string."""
-        ...
-
     def label(self, variable: Any) -> str:
         """Return a name for a variable in any case: its own, what computes it, or its value."""
         ...

@@ -267,7 +267,7 @@ def _names(plan: Plan, closed: ClosedJaxpr, values: Sequence[Any]) -> dict[Var, 
     def add(pairs: Iterable[tuple[int, Any]], taken: Collection[str] = ()) -> None:
         for place, value in pairs:
             x = value if type(value) is Var else constants.get(id(value))
-            name = plan.library.name(plan.variables[place])
+            name = plan.variables[place].name
             if x is not None and name and name not in taken:
                 names.setdefault(x, name)
 

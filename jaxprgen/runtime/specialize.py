@@ -264,7 +264,7 @@ class Specializer:
                 builder.source_info = plan.source_infos[place]
                 atom = end_of(value).atom()
                 outputs.append(constrained_output(plan, i, atom, arguments))
-            names = [plan.library.name(plan.variables[place]) for place in plan.input_places]
+            names = [plan.variables[place].name or "" for place in plan.input_places]
             results = [f"result[{i}]" for i in range(len(outputs))]
             name = self._options.name
             closed = builder.build(outputs, name=name, arg_names=names, result_names=results)

@@ -274,11 +274,16 @@ def _of_real_argument(order: _Order, x: Value, value: Value) -> Value:
     return where(undefined, math.nan, value)
 
 
-_NONE = undefined(
-    "Bessel functions have no derivative with respect to their order here, as in Aesara. "
-    "Differentiate with respect to the argument, or stop the gradient of the order with "
-    "disconnected_grad."
-)
+def undefined_by_order(library: str) -> ew.Emit:
+    """Return the derivative with respect to the order, which a graph library lacks as well."""
+    return undefined(
+        f"Bessel functions have no derivative with respect to their order here, as in {library}. "
+        "Differentiate with respect to the argument, or stop the gradient of the order with "
+        "disconnected_grad."
+    )
+
+
+_NONE = undefined_by_order("Aesara")
 
 
 def _neighbours(function: ew.Emit, v: Value, x: Value) -> tuple[Value, Value]:

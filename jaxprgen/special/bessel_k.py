@@ -14,9 +14,9 @@ from __future__ import annotations
 import math
 
 from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit.custom_derivatives import undefined
 from jaxprgen.emit.formula import formula, sum_terms, widest
 from jaxprgen.emit.values import Value, where
+from jaxprgen.special.bessel import undefined_by_order
 
 _COUNT = 480
 _NEGLIGIBLE = 40.0  # The exponent at the ends of the interval.
@@ -69,13 +69,4 @@ def _kve_slope(v: Value, x: Value) -> Value:
     return (1 - v / x) * kve(v, x) - kve(lower, x)
 
 
-kve = formula(
-    _kve,
-    undefined(
-        "Bessel functions have no derivative with respect to their order here, as in PyTensor. "
-        "Differentiate with respect to the argument, or stop the gradient of the order with "
-        "disconnected_grad."
-    ),
-    _kve_slope,
-    precision=widest,
-)
+kve = formula(_kve, undefined_by_order("PyTensor"), _kve_slope, precision=widest)

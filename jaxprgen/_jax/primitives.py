@@ -256,12 +256,8 @@ def top_k_params(k: int, axis: int) -> dict[str, Any]:
 
     The parameter ``axis`` exists from JAX 0.8.1 on, and ``is_stable`` from JAX 0.11.0 on.
     """
-    params: dict[str, Any] = {"k": k}
-    if "axis" in _TOP_K:
-        params["axis"] = axis
-    if "is_stable" in _TOP_K:
-        params["is_stable"] = True
-    return params
+    added = {"axis": axis, "is_stable": True}
+    return {"k": k, **{name: x for name, x in added.items() if name in _TOP_K}}
 
 
 # --- Scans --------------------------------------------------------------------------------

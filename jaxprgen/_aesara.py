@@ -16,7 +16,7 @@ import sys
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
-from importlib.abc import MetaPathFinder
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -176,8 +176,28 @@ def _mended(after: Callable[[], object]) -> None:
     after()
 
 
+class _Loader(Loader):
+    """A module's own loader, which runs the module within a context."""
+
+    def __init__(self, own: Any, around: Callable[[], AbstractContextManager[None]]) -> None:
+        self._own = own
+        self._around = around
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._own, name)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        return self._own.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__loader__ = module.__spec__.loader = self._own
+        with self._around():
+            self._own.exec_module(module)
+
+
 class _Finder(MetaPathFinder):
-    """Finds a module as the other finders do, and runs it within a context."""
+    """Finds a module as the other finders do, and gives it a `_Loader`."""
 
     def __init__(self, name: str, around: Callable[[], AbstractContextManager[None]]) -> None:
         self._name = name
@@ -192,15 +212,8 @@ class _Finder(MetaPathFinder):
         others = sys.meta_path[sys.meta_path.index(self) + 1 :]
         found = (finder.find_spec(fullname, path) for finder in others)
         spec = next((spec for spec in found if spec is not None), None)
-        loader: Any = spec and spec.loader
-        if loader is not None:
-
-            def exec_module(module: ModuleType) -> None:
-                del loader.exec_module
-                with self._around():
-                    loader.exec_module(module)
-
-            loader.exec_module = exec_module
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader, self._around)
         return spec
 
 

@@ -147,8 +147,12 @@ def _priors(space: Any) -> None:
 def extras_models() -> dict[str, Callable[[], Any]]:
     """Return functions that make models of pymc-extras: state spaces, distributions, others."""
     import pymc_extras as pmx
-    from pymc_extras.statespace import BayesianETS, BayesianSARIMAX, BayesianVARMAX
-    from pymc_extras.statespace import structural as st
+    from pymc_extras.statespace import (
+        BayesianETS,
+        BayesianSARIMAX,
+        BayesianVARMAX,
+        structural as st,
+    )
 
     rng = np.random.default_rng(4)
     series = np.cumsum(0.3 * rng.normal(size=POINTS))

@@ -19,8 +19,7 @@ from core import making
 
 import jaxprgen
 from jaxprgen._jax import ClosedJaxpr, array_type
-from jaxprgen.ir import Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.ir import Builder, primitives as lax
 from jaxprgen.ir.programs import count_equations
 from jaxprgen.passes import (
     DEFAULT,

@@ -39,25 +39,27 @@ _MODULES = ["emit", "errors", "inspect", "interpreters", "passes", "rewrite"]
 __all__ = [*_HOMES, *_MODULES]  # pyright: ignore[reportUnsupportedDunderAll]
 
 if TYPE_CHECKING:  # The same names, for type checkers and editors.
-    from jaxprgen import emit as emit
-    from jaxprgen import errors as errors
-    from jaxprgen import inspect as inspect
-    from jaxprgen import interpreters as interpreters
-    from jaxprgen import passes as passes
-    from jaxprgen import rewrite as rewrite
-    from jaxprgen.aesara.linker import JaxprLinker as JaxprLinker
-    from jaxprgen.aesara.linker import JaxprMode as JaxprMode
-    from jaxprgen.api import compile as compile
-    from jaxprgen.api import function as function
-    from jaxprgen.api import jaxpr_as_fun as jaxpr_as_fun
-    from jaxprgen.api import transform as transform
+    from jaxprgen import (
+        emit as emit,
+        errors as errors,
+        inspect as inspect,
+        interpreters as interpreters,
+        passes as passes,
+        rewrite as rewrite,
+    )
+    from jaxprgen.aesara.linker import JaxprLinker as JaxprLinker, JaxprMode as JaxprMode
+    from jaxprgen.api import (
+        compile as compile,
+        function as function,
+        jaxpr_as_fun as jaxpr_as_fun,
+        transform as transform,
+    )
     from jaxprgen.arguments.sparse import split_rows as split_rows
     from jaxprgen.errors import JaxprGenError as JaxprGenError
     from jaxprgen.export.loaded import LoadedFunction as LoadedFunction
     from jaxprgen.export.loading import load as load
     from jaxprgen.export.saving import save as save
-    from jaxprgen.inspect import debug as debug
-    from jaxprgen.inspect import pretty as pretty
+    from jaxprgen.inspect import debug as debug, pretty as pretty
     from jaxprgen.interpreters import Interpreter as Interpreter
     from jaxprgen.lowering.implementation import implements as implements
     from jaxprgen.lowering.registry import lowers as lowers

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from aesara.compile.mode import Mode
 from aesara.gradient import zero_grad
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from profiles import examples, sample
 from subprocesses import python
 

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from catalogue import models
 from catalogue.sizes import GRAPHS, SHAPES, operands
-from jax.sharding import AxisType, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 from laws import assert_same
 from profiles import sample
 

@@ -19,8 +19,7 @@ from aesara.tensor.elemwise import Elemwise
 from aesara.tensor.subtensor import AdvancedIncSubtensor
 from catalogue.growing import Graph, Grown, differences, variable_of
 from catalogue.undefined import is_undefined
-from hypothesis import HealthCheck, given
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, strategies as st
 from profiles import examples
 
 from jaxprgen.ops import scalar

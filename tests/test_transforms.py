@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 from aesara.tensor.type import TensorType
 from jax import lax
-from jax.sharding import AxisType, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 from laws import assert_same
 from profiles import is_deep
 

@@ -12,8 +12,7 @@ R. E. Moore, R. B. Kearfott, M. J. Cloud: Introduction to Interval Analysis, SIA
 
 import numpy as np
 
-from intervals import arrays as arrays
-from intervals import elementwise as elementwise
+from intervals import arrays as arrays, elementwise as elementwise
 from intervals.values import Interval, between, interval
 
 __all__ = ["Interval", "between", "bounds", "interval"]

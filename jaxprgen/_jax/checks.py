@@ -10,9 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax._src import checkify as _checkify
-from jax.interpreters import ad as _ad
-from jax.interpreters import batching as _batching
-from jax.interpreters import mlir as _mlir
+from jax.interpreters import ad as _ad, batching as _batching, mlir as _mlir
 
 from jaxprgen._jax.core import ClosedJaxpr, JaxprEqn, Primitive
 

@@ -7,10 +7,12 @@ this package.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from jax.extend.core import ClosedJaxpr as ClosedJaxpr
-    from jax.extend.core import Jaxpr as Jaxpr
-    from jax.extend.core import JaxprEqn as JaxprEqn
-    from jax.extend.core import Primitive as Primitive
+    from jax.extend.core import (
+        ClosedJaxpr as ClosedJaxpr,
+        Jaxpr as Jaxpr,
+        JaxprEqn as JaxprEqn,
+        Primitive as Primitive,
+    )
 else:
     from jax._src import core as _core
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import ad_util as _ad_util
-from jax._src import custom_derivatives as _custom
-from jax._src import dispatch as _dispatch
-from jax._src import linear_util as _lu
+from jax._src import (
+    ad_util as _ad_util,
+    custom_derivatives as _custom,
+    dispatch as _dispatch,
+    linear_util as _lu,
+)
 from jax._src.lib.mlir.dialects import hlo as _hlo
-from jax.interpreters import ad as _ad
-from jax.interpreters import batching as _batching
-from jax.interpreters import mlir as _mlir
+from jax.interpreters import ad as _ad, batching as _batching, mlir as _mlir
 
 from jaxprgen._jax.core import ClosedJaxpr, Primitive
 from jaxprgen._jax.programs import open_jaxpr

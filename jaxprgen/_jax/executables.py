@@ -11,9 +11,7 @@ from typing import Any
 
 import jax
 from jax._src import config as _config
-from jaxlib import lapack as _lapack
-from jaxlib import version as _version
-from jaxlib import xla_client as _xla_client
+from jaxlib import lapack as _lapack, version as _version, xla_client as _xla_client
 
 from jaxprgen._jax.types import default_platform, is_key
 

@@ -15,8 +15,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
-from jax._src import config as _config
-from jax._src import source_info_util as _source_info_util
+from jax._src import config as _config, source_info_util as _source_info_util
 
 from jaxprgen.texts import visible
 

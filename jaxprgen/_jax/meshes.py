@@ -7,9 +7,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from jax._src import core as _core
-from jax._src import mesh as _mesh
-from jax._src import pjit as _pjit
+from jax._src import core as _core, mesh as _mesh, pjit as _pjit
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from jaxprgen._jax.core import JaxprEqn

@@ -6,8 +6,7 @@ import functools
 from typing import Any
 
 import jax
-from jax._src import mesh as _mesh
-from jax._src import pjit as _pjit
+from jax._src import mesh as _mesh, pjit as _pjit
 from jax._src.array import ArrayImpl
 from jax.sharding import (
     AbstractMesh,

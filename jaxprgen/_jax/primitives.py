@@ -10,10 +10,8 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import callback as _callback
-from jax._src import debugging as _debugging
-from jax._src.lax import lax as _lax
-from jax._src.lax import linalg as _linalg
+from jax._src import callback as _callback, debugging as _debugging
+from jax._src.lax import lax as _lax, linalg as _linalg
 from jax._src.lax.control_flow import loops as _loops
 
 from jaxprgen._jax.core import JaxprEqn, Primitive

@@ -9,12 +9,14 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
-from jax._src import api_util as _api_util
-from jax._src import core as _core
-from jax._src import mesh as _mesh
-from jax._src import pjit as _pjit
-from jax._src import source_info_util as _source_info_util
-from jax._src import util as _util
+from jax._src import (
+    api_util as _api_util,
+    core as _core,
+    mesh as _mesh,
+    pjit as _pjit,
+    source_info_util as _source_info_util,
+    util as _util,
+)
 from jax._src.named_sharding import UNSPECIFIED as _UNSPECIFIED
 
 from jaxprgen._jax.core import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive

@@ -17,9 +17,7 @@ import numpy as np
 from jax._src import dispatch as _dispatch
 from jax._src.lib.mlir import ir as _ir  # pyright: ignore[reportPrivateImportUsage]
 from jax._src.lib.mlir.dialects import hlo as _hlo
-from jax.interpreters import ad as _ad
-from jax.interpreters import batching as _batching
-from jax.interpreters import mlir as _mlir
+from jax.interpreters import ad as _ad, batching as _batching, mlir as _mlir
 
 from jaxprgen._jax.core import Primitive
 from jaxprgen._jax.types import ShapedArray

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, final
 
 import jax
 import numpy as np
-from jax._src import array as _array
-from jax._src import config as _config
-from jax._src import core as _core
-from jax._src import effects as _effects
-from jax._src import mesh as _mesh
-from jax._src import random as _random
-from jax._src.interpreters import batching as _batching
-from jax._src.interpreters import partial_eval as _pe
+from jax._src import (
+    array as _array,
+    config as _config,
+    core as _core,
+    effects as _effects,
+    mesh as _mesh,
+    random as _random,
+)
+from jax._src.interpreters import batching as _batching, partial_eval as _pe
 from jax._src.random import prng
 from jax.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 

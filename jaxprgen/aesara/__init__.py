@@ -3,9 +3,7 @@
 import aesara as aesara  # First: the end of its import imports modules of this package.
 
 from jaxprgen import ops as ops
-from jaxprgen.aesara import containers as containers
-from jaxprgen.aesara import faults as faults
-from jaxprgen.aesara import jax_arrays as jax_arrays
+from jaxprgen.aesara import containers as containers, faults as faults, jax_arrays as jax_arrays
 from jaxprgen.aesara.loops import compiled_loop
 from jaxprgen.aesara.sparse_draws import with_generators
 from jaxprgen.graphs.library import GraphLibrary

@@ -11,8 +11,7 @@ import math
 import numpy as np
 from aesara.sandbox.rng_mrg import DotModulo, mrg_uniform
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import mrg31k3p
+from jaxprgen.emit import elementwise as ew, mrg31k3p
 from jaxprgen.emit.shape import concatenate
 from jaxprgen.emit.sizes import as_size, is_known, require_at_least, require_equal
 from jaxprgen.emit.values import INT32, Value

@@ -30,7 +30,9 @@ with `Value.astype`, because only they know the dtype to compute in. Axes are no
 """
 
 # These register operators of values, so that any value has them.
-from jaxprgen.emit import division as division
-from jaxprgen.emit import elementwise as elementwise
-from jaxprgen.emit import gather as gather
-from jaxprgen.emit import linalg as linalg
+from jaxprgen.emit import (
+    division as division,
+    elementwise as elementwise,
+    gather as gather,
+    linalg as linalg,
+)

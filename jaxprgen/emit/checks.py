@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from jaxprgen import _jax
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import reduce
+from jaxprgen.emit import elementwise as ew, primitives as lax, reduce
 from jaxprgen.emit.shape import reshape, squeeze
 from jaxprgen.emit.values import INT64, Value, broadcast_to, full
 from jaxprgen.errors import UncollectedCheckError

@@ -11,10 +11,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Size, Var
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import index as ix
-from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import reduce
+from jaxprgen.emit import elementwise as ew, index as ix, primitives as lax, reduce
 from jaxprgen.emit.checks import Check
 from jaxprgen.emit.custom_derivatives import forward_only
 from jaxprgen.emit.shape import expand_dims, squeeze, stack

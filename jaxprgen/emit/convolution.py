@@ -15,9 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from jaxprgen._jax import Size, max_size
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import index as ix
-from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import elementwise as ew, index as ix, primitives as lax
 from jaxprgen.emit.pooling import SlidingWindow, fold, unfold
 from jaxprgen.emit.shape import reshape, transpose
 from jaxprgen.emit.sizes import is_known, require_at_least, require_equal, with_shape, with_size

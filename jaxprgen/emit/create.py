@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from jaxprgen._jax import JaxprEqn, Size, Var, max_size
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import elementwise as ew, primitives as lax
 from jaxprgen.emit.sizes import is_at_most, is_known
 from jaxprgen.emit.values import INT8, INT32, INT64, Array, Dtype, Shape, Value, full
 from jaxprgen.ir import current_builder

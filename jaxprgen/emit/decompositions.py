@@ -10,9 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from jaxprgen._jax import min_size
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import reduce
+from jaxprgen.emit import elementwise as ew, primitives as lax, reduce
 from jaxprgen.emit.linalg import matmul
 from jaxprgen.emit.shape import slice_axis, transpose
 from jaxprgen.emit.sizes import is_known, with_size

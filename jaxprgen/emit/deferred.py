@@ -12,9 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from jaxprgen._jax import Size, identity, is_symbolic, max_size, min_size
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import index as ix
-from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import elementwise as ew, index as ix, primitives as lax
 from jaxprgen.emit.create import arange
 from jaxprgen.emit.division import floor_divide
 from jaxprgen.emit.lazy import Lazy

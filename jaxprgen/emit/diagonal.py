@@ -7,8 +7,7 @@ import functools
 import numpy as np
 
 from jaxprgen._jax import Size, max_size, min_size
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import elementwise as ew, primitives as lax
 from jaxprgen.emit.create import count_along, eye
 from jaxprgen.emit.gather import IndexArrays, gather, scatter
 from jaxprgen.emit.index import index_dtype

@@ -13,10 +13,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import gather, linalg, random, reduce
-from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import shape as sh
+from jaxprgen.emit import (
+    elementwise as ew,
+    gather,
+    linalg,
+    primitives as lax,
+    random,
+    reduce,
+    shape as sh,
+)
 from jaxprgen.emit.create import count_along
 from jaxprgen.emit.decompositions import svd
 from jaxprgen.emit.reduce import cumsum

@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 
 from jaxprgen._jax import Var
-from jaxprgen.emit import complex_numbers
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import complex_numbers, elementwise as ew, primitives as lax
 from jaxprgen.emit.control import while_loop
 from jaxprgen.emit.custom_derivatives import with_derivatives
 from jaxprgen.emit.values import Value, broadcast_to, common_shape, full, operator

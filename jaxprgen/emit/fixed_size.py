@@ -11,10 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxprgen._jax import Size, max_size
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import gather as ga
-from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import reduce
+from jaxprgen.emit import elementwise as ew, gather as ga, primitives as lax, reduce
 from jaxprgen.emit.ravel import unravel_index
 from jaxprgen.emit.reduce import cumsum
 from jaxprgen.emit.shape import axis_of, concatenate, expand_dims, reshape, slice_axis, transpose

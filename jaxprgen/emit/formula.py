@@ -8,8 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from jaxprgen import _jax
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import reduce
+from jaxprgen.emit import elementwise as ew, reduce
 from jaxprgen.emit.control import while_loop
 from jaxprgen.emit.custom_derivatives import with_derivatives
 from jaxprgen.emit.values import Dtype, Emit, Value, ValueLike, broadcast_to, common_shape, lift

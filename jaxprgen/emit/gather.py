@@ -16,10 +16,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from jaxprgen._jax import Size
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import index as ix
-from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import selection as sel
+from jaxprgen.emit import elementwise as ew, index as ix, primitives as lax, selection as sel
 from jaxprgen.emit.create import counted_axis
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape

@@ -16,8 +16,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import Size, is_symbolic
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import elementwise as ew, primitives as lax
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis, squeeze
 from jaxprgen.emit.sizes import is_at_most, is_known, require_at_least
 from jaxprgen.emit.values import BOOL, INT32, INT64, Dtype, Shape, Value, broadcast_to, full

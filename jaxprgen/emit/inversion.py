@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import reduce
+from jaxprgen.emit import elementwise as ew, primitives as lax, reduce
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis
 from jaxprgen.emit.sizes import require_at_least, with_size
 from jaxprgen.emit.values import INT32, INT64, Dtype, Value, full

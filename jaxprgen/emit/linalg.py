@@ -6,9 +6,7 @@ import math
 
 import numpy as np
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import gather as ga
-from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import elementwise as ew, gather as ga, primitives as lax
 from jaxprgen.emit.shape import expand_dims, reshape, squeeze
 from jaxprgen.emit.sizes import with_shape, with_size
 from jaxprgen.emit.values import BOOL, INT32, Value, broadcast_shapes, broadcast_to, operator

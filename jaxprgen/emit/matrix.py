@@ -13,9 +13,7 @@ import math
 import jax
 import numpy as np
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import reduce
+from jaxprgen.emit import elementwise as ew, primitives as lax, reduce
 from jaxprgen.emit.control import scan
 from jaxprgen.emit.create import eye
 from jaxprgen.emit.decompositions import adjoint, diagonal, eigh, is_number, square, svd, transposed

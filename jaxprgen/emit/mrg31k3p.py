@@ -13,9 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import reduce
+from jaxprgen.emit import elementwise as ew, primitives as lax, reduce
 from jaxprgen.emit.control import scan
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis, split
 from jaxprgen.emit.sizes import at_least_one, is_known

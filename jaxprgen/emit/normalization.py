@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxprgen._jax import Size
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import reduce
+from jaxprgen.emit import elementwise as ew, reduce
 from jaxprgen.emit.shape import expand_dims
 from jaxprgen.emit.sizes import is_known, require_at_least
 from jaxprgen.emit.values import Value

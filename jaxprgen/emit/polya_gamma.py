@@ -28,9 +28,14 @@ from typing import Any
 
 import numpy as np
 
-from jaxprgen.emit import distributions, random, reduce, rejection
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import (
+    distributions,
+    elementwise as ew,
+    primitives as lax,
+    random,
+    reduce,
+    rejection,
+)
 from jaxprgen.emit.control import while_loop
 from jaxprgen.emit.formula import iterate, polynomial
 from jaxprgen.emit.values import Shape, Value, broadcast_to, full, where

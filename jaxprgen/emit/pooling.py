@@ -14,9 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxprgen._jax import Size, max_size
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import reduce
+from jaxprgen.emit import elementwise as ew, primitives as lax, reduce
 from jaxprgen.emit.create import positions
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis
 from jaxprgen.emit.sizes import is_known, require_at_least

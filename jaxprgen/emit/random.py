@@ -14,10 +14,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import is_symbolic
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import gather, reduce
-from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import shape as sh
+from jaxprgen.emit import elementwise as ew, gather, primitives as lax, reduce, shape as sh
 from jaxprgen.emit.control import while_loop
 from jaxprgen.emit.values import INT64, Array, Dtype, Shape, Value, broadcast_to, full
 

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import index as ix
-from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import elementwise as ew, index as ix, primitives as lax
 from jaxprgen.emit.division import remainder
 from jaxprgen.emit.values import INT32, INT64, Value, ValueLike, broadcast_to, common_shape, full
 from jaxprgen.errors import IndexOutOfBoundsError, ShapeMismatchError

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxprgen._jax import Size
-from jaxprgen.emit import control
-from jaxprgen.emit import index as ix
+from jaxprgen.emit import control, index as ix
 from jaxprgen.emit.deferred import CountedRange, LoopRows
 from jaxprgen.emit.shape import expand_dims, slice_axis
 from jaxprgen.emit.sizes import is_at_most, is_known, require_at_least

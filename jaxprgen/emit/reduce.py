@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import elementwise as ew, primitives as lax
 from jaxprgen.emit.shape import expand_dims, reshape, transpose
 from jaxprgen.emit.values import BOOL, INT8, INT64, Dtype, Value
 from jaxprgen.errors import ShapeMismatchError

@@ -12,11 +12,15 @@ from collections.abc import Callable
 import jax
 import numpy as np
 
-from jaxprgen.emit import distributions, random, reduce
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import shape as sh
-from jaxprgen.emit import transcendental as special
+from jaxprgen.emit import (
+    distributions,
+    elementwise as ew,
+    primitives as lax,
+    random,
+    reduce,
+    shape as sh,
+    transcendental as special,
+)
 from jaxprgen.emit.control import while_loop
 from jaxprgen.emit.custom_derivatives import with_derivatives
 from jaxprgen.emit.staged import Sampler, staged

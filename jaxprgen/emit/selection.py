@@ -12,10 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jaxprgen._jax import Size, identity
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import index as ix
-from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import reduce
+from jaxprgen.emit import elementwise as ew, index as ix, primitives as lax, reduce
 from jaxprgen.emit.create import count_along
 from jaxprgen.emit.lazy import Lazy
 from jaxprgen.emit.ravel import unravel_index

@@ -19,8 +19,7 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen._jax import Size, Var, is_symbolic
 from jaxprgen.errors import JaxprGenError, ShapeMismatchError
-from jaxprgen.ir import Atom, Builder, current_builder, outermost_builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.ir import Atom, Builder, current_builder, outermost_builder, primitives as lax
 
 if TYPE_CHECKING:  # Values are made of sizes.
     from jaxprgen.emit.values import Value

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxprgen._jax import Size, min_size
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import gather as ga
-from jaxprgen.emit import reduce
+from jaxprgen.emit import elementwise as ew, gather as ga, reduce
 from jaxprgen.emit.create import positions
 from jaxprgen.emit.shape import expand_dims, slice_axis
 from jaxprgen.emit.sizes import is_known, require_at_least, with_shape

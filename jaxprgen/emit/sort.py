@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from jaxprgen._jax import Size, is_symbolic
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import reduce
+from jaxprgen.emit import elementwise as ew, primitives as lax, reduce
 from jaxprgen.emit.control import while_loop
 from jaxprgen.emit.shape import concatenate, expand_dims, slice_axis, transpose
 from jaxprgen.emit.sizes import is_at_most, is_known, require_at_least, with_size

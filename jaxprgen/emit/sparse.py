@@ -16,9 +16,7 @@ import numpy as np
 
 from jaxprgen._jax import Size
 from jaxprgen.arguments.sparse import FORMATS
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import reduce
+from jaxprgen.emit import elementwise as ew, primitives as lax, reduce
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis, transpose
 from jaxprgen.emit.sizes import is_known, require_equal
 from jaxprgen.emit.values import BOOL, INT32, Array, Dtype, Shape, Value, alike, full, truth, where

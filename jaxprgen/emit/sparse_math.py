@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from jaxprgen._jax import min_size
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import reduce
+from jaxprgen.emit import elementwise as ew, primitives as lax, reduce
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis, transpose
 from jaxprgen.emit.sizes import require_equal
 from jaxprgen.emit.sparse import (

@@ -13,9 +13,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import reduce
+from jaxprgen.emit import elementwise as ew, primitives as lax, reduce
 from jaxprgen.emit.decompositions import adjoint, cholesky, is_number, svd
 from jaxprgen.emit.linalg import dot
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape, squeeze, transpose

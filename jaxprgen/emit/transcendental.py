@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import elementwise as ew, primitives as lax
 from jaxprgen.emit.custom_derivatives import with_derivatives
 from jaxprgen.emit.values import Value
 from jaxprgen.errors import UnsupportedOpError

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import elementwise as ew, primitives as lax
 from jaxprgen.emit.control import scan
 from jaxprgen.emit.shape import concatenate, expand_dims, slice_axis
 from jaxprgen.emit.values import INT32, Value, full, where

@@ -20,8 +20,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import Size, Var, identity
 from jaxprgen.emit.sizes import conform, is_known, is_symbolic, require_equal, shape_of, size_atom
 from jaxprgen.errors import ShapeMismatchError
-from jaxprgen.ir import Atom, current_builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.ir import Atom, current_builder, primitives as lax
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Dtype: TypeAlias = np.dtype[Any]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from jaxprgen.emit import control, random
-from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import control, elementwise as ew, random
 from jaxprgen.emit.deferred import CountedRange, LoopRows
 from jaxprgen.emit.random import Stream
 from jaxprgen.emit.sparse import Sparse

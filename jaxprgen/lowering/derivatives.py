@@ -15,8 +15,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Var
 from jaxprgen.emit.values import Value, atoms, full
 from jaxprgen.errors import LoweringError, StaticShapeError, UndefinedGradientError
-from jaxprgen.ir import Atom, Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.ir import Atom, Builder, primitives as lax
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.nested import lower
 from jaxprgen.lowering.static import ValueNeededError

@@ -15,8 +15,7 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen._jax import ArrayImpl, JaxprEqn
 from jaxprgen.arguments.inputs import KEY
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import random
+from jaxprgen.emit import elementwise as ew, random
 from jaxprgen.emit.deferred import Cut, Deferred
 from jaxprgen.emit.lazy import Lazy, forced
 from jaxprgen.emit.random import Stream

@@ -13,11 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import fixed_size
-from jaxprgen.emit import gather as ga
-from jaxprgen.emit import index as ix
-from jaxprgen.emit import selection as sel
+from jaxprgen.emit import elementwise as ew, fixed_size, gather as ga, index as ix, selection as sel
 from jaxprgen.emit.create import count_along
 from jaxprgen.emit.ravel import choose, within
 from jaxprgen.emit.selection import Selected

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxprgen.emit import create
-from jaxprgen.emit import shape as sh
+from jaxprgen.emit import create, shape as sh
 from jaxprgen.emit.deferred import CountedRange, Cut, Uninitialized, progression
 from jaxprgen.emit.lazy import Lazy, forced
 from jaxprgen.emit.selection import Selected

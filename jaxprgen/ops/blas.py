@@ -5,8 +5,7 @@ Ops that work in place have the rules of those that do not, because programs hav
 
 from __future__ import annotations
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import linalg
+from jaxprgen.emit import elementwise as ew, linalg
 from jaxprgen.emit.sizes import require_equal
 from jaxprgen.emit.values import Value, broadcast_to, common_shape
 from jaxprgen.errors import BatchMismatchError, ShapeMismatchError

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import index as ix
+from jaxprgen.emit import elementwise as ew, index as ix
 from jaxprgen.emit.selection import Selected, nonnegative, select_first
 from jaxprgen.emit.sizes import as_size, is_symbolic, require_at_least
 from jaxprgen.emit.values import INT64, Shape, Value

@@ -10,10 +10,15 @@ from typing import Any
 import numpy as np
 
 from jaxprgen._jax import max_size
-from jaxprgen.emit import create, fixed_size, ravel, reduce
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import shape as sh
-from jaxprgen.emit import sort as so
+from jaxprgen.emit import (
+    create,
+    elementwise as ew,
+    fixed_size,
+    ravel,
+    reduce,
+    shape as sh,
+    sort as so,
+)
 from jaxprgen.emit.sizes import as_size, is_known, require_at_least, with_size
 from jaxprgen.emit.values import Array, Value
 from jaxprgen.errors import PositionOutOfBoundsError

@@ -9,9 +9,7 @@ import math
 
 import numpy as np
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import fft
-from jaxprgen.emit import shape as sh
+from jaxprgen.emit import elementwise as ew, fft, shape as sh
 from jaxprgen.emit.values import Dtype, Value
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers

@@ -7,8 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import elementwise as ew, primitives as lax
 from jaxprgen.emit.callback import call_for_effect
 from jaxprgen.emit.custom_derivatives import undefined, with_derivatives, with_pullback
 from jaxprgen.emit.deferred import Deferred

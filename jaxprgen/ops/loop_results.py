@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import index as ix
+from jaxprgen.emit import elementwise as ew, index as ix
 from jaxprgen.emit.deferred import CountedRange, Deferred, LoopRows, Uninitialized
 from jaxprgen.emit.shape import stack
 from jaxprgen.emit.values import INT64, Array, Value, full

@@ -11,10 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import reduce
-from jaxprgen.emit import selection as sel
-from jaxprgen.emit import shape as sh
+from jaxprgen.emit import elementwise as ew, reduce, selection as sel, shape as sh
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.values import Value
 from jaxprgen.errors import ShapeMismatchError

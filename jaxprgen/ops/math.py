@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxprgen.emit import convolution, linalg, reduce
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import softmax as sm
+from jaxprgen.emit import convolution, elementwise as ew, linalg, reduce, softmax as sm
 from jaxprgen.emit.values import BOOL, Value
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.names import entry_of, is_a

@@ -10,10 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from jaxprgen.emit import constraints, distributions, random, reduce, rejection
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import selection as sel
-from jaxprgen.emit import shape as sh
+from jaxprgen.emit import (
+    constraints,
+    distributions,
+    elementwise as ew,
+    random,
+    reduce,
+    rejection,
+    selection as sel,
+    shape as sh,
+)
 from jaxprgen.emit.constraints import Constraint, parse_constraints
 from jaxprgen.emit.create import count_along
 from jaxprgen.emit.random import Stream

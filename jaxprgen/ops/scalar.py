@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxprgen.emit import division, transcendental
-from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import division, elementwise as ew, transcendental
 from jaxprgen.emit.values import BOOL, Dtype, Value, broadcast_to, common_shape
 from jaxprgen.lowering.names import Key
 from jaxprgen.special import (
@@ -24,11 +23,11 @@ from jaxprgen.special import (
     bessel_k,
     error_functions,
     gamma_functions,
+    hypergeometric as hyper,
     incomplete_beta,
     incomplete_gamma,
     inverses,
 )
-from jaxprgen.special import hypergeometric as hyper
 
 ScalarRule = Callable[..., Value]
 """A function of the declared dtype, the scalar Op and its operands."""

@@ -5,8 +5,7 @@ Operands may contain infinities and NaN: the Ops' ``check_finite`` is ignored.
 
 from __future__ import annotations
 
-from jaxprgen.emit import decompositions, matrix, systems
-from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import decompositions, elementwise as ew, matrix, systems
 from jaxprgen.emit.decompositions import inexact
 from jaxprgen.emit.shape import reshape, transpose
 from jaxprgen.emit.values import Value

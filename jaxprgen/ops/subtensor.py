@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxprgen._jax import Size, identity
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import index as ix
+from jaxprgen.emit import elementwise as ew, index as ix
 from jaxprgen.emit.deferred import Cut
 from jaxprgen.emit.sizes import is_known
 from jaxprgen.emit.values import Value

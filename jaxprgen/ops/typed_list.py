@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import reduce
+from jaxprgen.emit import elementwise as ew, reduce
 from jaxprgen.emit.values import BOOL, Array, Value, full
 from jaxprgen.errors import IndexOutOfBoundsError
 from jaxprgen.lowering.context import RuleContext

@@ -14,8 +14,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
-from jaxprgen.ir import Atom, Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.ir import Atom, Builder, primitives as lax
 from jaxprgen.ir.liveness import live_equations
 from jaxprgen.ir.loops import pure_loop
 from jaxprgen.ir.rewriting import rewritten, without_lines

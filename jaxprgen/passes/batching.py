@@ -15,8 +15,7 @@ from jax.lax import GatherScatterMode
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, ShapedArray, Var
-from jaxprgen.ir import Atom, Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.ir import Atom, Builder, primitives as lax
 from jaxprgen.ir.inner import Inner, inner_programs
 from jaxprgen.ir.liveness import dependent, live_equations
 from jaxprgen.ir.loops import Loop

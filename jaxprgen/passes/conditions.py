@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from jaxprgen._jax import JaxprEqn, Var
-from jaxprgen.ir import Atom, Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.ir import Atom, Builder, primitives as lax
 from jaxprgen.ir.liveness import dependent
 from jaxprgen.ir.redundancy import Identities, may_move, merged
 

@@ -12,8 +12,7 @@ from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, ShapedArray
 from jaxprgen.emit import small_systems
 from jaxprgen.emit.custom_derivatives import with_derivatives
 from jaxprgen.emit.values import Value
-from jaxprgen.ir import Atom, Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.ir import Atom, Builder, primitives as lax
 from jaxprgen.ir.rewriting import rewritten
 from jaxprgen.passes.inlining import bound_to
 from jaxprgen.passes.meaning import Meaning

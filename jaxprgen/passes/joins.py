@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
-from jaxprgen.ir import Atom, Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.ir import Atom, Builder, primitives as lax
 from jaxprgen.ir.liveness import are_same, uses_of
 from jaxprgen.ir.rewriting import with_equations
 from jaxprgen.passes.inlining import bound_to

@@ -10,8 +10,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import Var, identity
-from jaxprgen.ir import Atom, Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.ir import Atom, Builder, primitives as lax
 from jaxprgen.ir.redundancy import literal_key
 from jaxprgen.passes.batching import MaybeBatched, NotBatchableError, batch, with_batch_axis
 from jaxprgen.passes.inlining import as_weak_as

@@ -10,8 +10,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
-from jaxprgen.ir import Atom, Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.ir import Atom, Builder, primitives as lax
 from jaxprgen.ir.liveness import live_equations, readers_of, whole_equations
 from jaxprgen.ir.loops import Loop, pure_loop
 from jaxprgen.ir.programs import parts

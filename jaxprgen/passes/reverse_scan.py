@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
-from jaxprgen.ir import Atom, Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.ir import Atom, Builder, primitives as lax
 from jaxprgen.ir.loops import Loop, pure_loop
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.passes.inlining import bound_to

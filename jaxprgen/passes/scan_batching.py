@@ -15,8 +15,7 @@ import numpy as np
 
 from jaxprgen import _jax
 from jaxprgen._jax import JaxprEqn, Var
-from jaxprgen.ir import Atom, Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.ir import Atom, Builder, primitives as lax
 from jaxprgen.ir.liveness import dependent, readers_of, whole_equations
 from jaxprgen.ir.loops import Loop
 from jaxprgen.passes.batching import (

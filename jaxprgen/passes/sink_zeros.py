@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, Var
-from jaxprgen.ir import Atom, Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.ir import Atom, Builder, primitives as lax
 from jaxprgen.ir.rewriting import each_program, with_equations
 from jaxprgen.passes.conditions import (
     ALWAYS,

@@ -12,8 +12,7 @@ import numpy as np
 
 from jaxprgen import rewrite
 from jaxprgen._jax import ClosedJaxpr, is_readable
-from jaxprgen.emit import decompositions, division, reduce
-from jaxprgen.emit import transcendental as special
+from jaxprgen.emit import decompositions, division, reduce, transcendental as special
 from jaxprgen.emit.elementwise import not_equal, sign
 from jaxprgen.emit.values import Value, broadcast_to, where
 from jaxprgen.passes.meaning import Meaning

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, Var
-from jaxprgen.ir import Atom, Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.ir import Atom, Builder, primitives as lax
 from jaxprgen.ir.liveness import uses_of
 from jaxprgen.ir.rewriting import with_equations
 from jaxprgen.passes.constant_folding import Constants

@@ -3,14 +3,15 @@
 Import this module by itself: ``import jaxprgen.pymc``. It imports PyMC.
 """
 
-from jaxprgen.pymc import random as random
-from jaxprgen.pymc import rules as rules
-from jaxprgen.pymc.functions import ModelFunction as ModelFunction
-from jaxprgen.pymc.functions import RandomModelFunction as RandomModelFunction
-from jaxprgen.pymc.functions import dlogp as dlogp
-from jaxprgen.pymc.functions import logp as logp
-from jaxprgen.pymc.functions import posterior_predictive as posterior_predictive
-from jaxprgen.pymc.functions import prior as prior
+from jaxprgen.pymc import random as random, rules as rules
+from jaxprgen.pymc.functions import (
+    ModelFunction as ModelFunction,
+    RandomModelFunction as RandomModelFunction,
+    dlogp as dlogp,
+    logp as logp,
+    posterior_predictive as posterior_predictive,
+    prior as prior,
+)
 from jaxprgen.pymc.many import over_draws as over_draws
 from jaxprgen.pymc.sampling import sampling as sampling
 

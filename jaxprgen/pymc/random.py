@@ -11,10 +11,16 @@ from typing import Any
 import numpy as np
 from pymc.distributions import continuous, discrete, multivariate
 
-from jaxprgen.emit import distributions, gather, linalg, random, reduce
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import shape as sh
+from jaxprgen.emit import (
+    distributions,
+    elementwise as ew,
+    gather,
+    linalg,
+    primitives as lax,
+    random,
+    reduce,
+    shape as sh,
+)
 from jaxprgen.emit.constraints import parse_constraints
 from jaxprgen.emit.decompositions import cholesky, transposed, triangle
 from jaxprgen.emit.polya_gamma import polya_gamma

@@ -14,10 +14,7 @@ from pymc.distributions.dist_math import I0e, I1e, SplineWrapper
 from pymc.logprob.utils import CheckParameterValue
 from scipy.interpolate import PPoly
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import gather as ga
-from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import sort as so
+from jaxprgen.emit import elementwise as ew, gather as ga, primitives as lax, sort as so
 from jaxprgen.emit.values import Value, where
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import lowers

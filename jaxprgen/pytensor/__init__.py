@@ -9,14 +9,16 @@ import pytensor as pytensor
 from jaxprgen import ops as ops
 from jaxprgen.graphs.library import GraphLibrary
 from jaxprgen.lowering.registry import lowers_package
-from jaxprgen.pytensor import basic as basic
-from jaxprgen.pytensor import blockwise as blockwise
-from jaxprgen.pytensor import builders as builders
-from jaxprgen.pytensor import containers as containers
-from jaxprgen.pytensor import elemwise as elemwise
-from jaxprgen.pytensor import linalg as linalg
-from jaxprgen.pytensor import random as random
-from jaxprgen.pytensor import registered as registered
+from jaxprgen.pytensor import (
+    basic as basic,
+    blockwise as blockwise,
+    builders as builders,
+    containers as containers,
+    elemwise as elemwise,
+    linalg as linalg,
+    random as random,
+    registered as registered,
+)
 from jaxprgen.pytensor.dimensions import without_dimensions
 
 lowers_package("pytensor.tensor.optimize", "jaxprgen.pytensor.optimize")

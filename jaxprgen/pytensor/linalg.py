@@ -5,10 +5,15 @@
 
 from __future__ import annotations
 
-from jaxprgen.emit import decompositions, matrix, reduce, tridiagonal
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import gather as ga
-from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import (
+    decompositions,
+    elementwise as ew,
+    gather as ga,
+    matrix,
+    primitives as lax,
+    reduce,
+    tridiagonal,
+)
 from jaxprgen.emit.decompositions import inexact, transposed, triangle
 from jaxprgen.emit.linalg import matmul
 from jaxprgen.emit.shape import concatenate, expand_dims, slice_axis

@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxprgen.emit import distributions as d
-from jaxprgen.emit import random as streams
-from jaxprgen.emit import shape as sh
+from jaxprgen.emit import distributions as d, random as streams, shape as sh
 from jaxprgen.emit.create import count_along
 from jaxprgen.emit.selection import Selected
 from jaxprgen.emit.sizes import as_size

@@ -21,8 +21,7 @@ from jaxprgen._jax import JaxprEqn, Var
 from jaxprgen.emit.primitives import emitter
 from jaxprgen.emit.values import Dtype, Emit, Shape, Value, full, value_of
 from jaxprgen.errors import InvalidRuleError
-from jaxprgen.ir import Atom, Builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.ir import Atom, Builder, primitives as lax
 
 
 class Factors(NamedTuple):

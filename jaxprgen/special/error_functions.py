@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import elementwise as ew, primitives as lax
 from jaxprgen.emit.formula import formula, polynomial
 from jaxprgen.emit.values import Value, where
 

@@ -16,9 +16,7 @@ import operator
 
 import numpy as np
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import reduce
+from jaxprgen.emit import elementwise as ew, primitives as lax, reduce
 from jaxprgen.emit.formula import formula, polynomial
 from jaxprgen.emit.shape import expand_dims
 from jaxprgen.emit.values import Value, ValueLike, where

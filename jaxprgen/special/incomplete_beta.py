@@ -20,8 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import elementwise as ew, primitives as lax
 from jaxprgen.emit.custom_derivatives import undefined
 from jaxprgen.emit.formula import formula, iterate, with_selector, zero_derivative
 from jaxprgen.emit.values import Value, where

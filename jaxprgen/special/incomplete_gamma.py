@@ -20,8 +20,7 @@ import math
 
 import numpy as np
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
+from jaxprgen.emit import elementwise as ew, primitives as lax
 from jaxprgen.emit.custom_derivatives import undefined
 from jaxprgen.emit.elementwise import Emit
 from jaxprgen.emit.formula import formula, polynomial

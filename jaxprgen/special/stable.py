@@ -7,9 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import reduce
+from jaxprgen.emit import elementwise as ew, primitives as lax, reduce
 from jaxprgen.emit.formula import formula
 from jaxprgen.emit.shape import concatenate, expand_dims
 from jaxprgen.emit.softmax import centre

@@ -16,8 +16,7 @@ from aesara.graph.null_type import NullType
 from aesara.graph.op import Op
 from aesara.raise_op import Assert
 from aesara.tensor.basic import default
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import (
     assert_agrees,
     assert_same,

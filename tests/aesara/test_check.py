@@ -24,8 +24,7 @@ from aesara.tensor.random.utils import RandomStream
 from aesara.tensor.shape import specify_shape
 from aesara.tensor.subtensor import set_subtensor
 from catalogue import FAMILIES
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import inputs_among, refusal
 from profiles import amount, examples, is_deep, sample
 

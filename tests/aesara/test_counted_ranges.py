@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from aesara.ifelse import ifelse
 from aesara.scan.utils import until
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import assert_agrees, assert_same, reference
 from profiles import examples, in_turn
 

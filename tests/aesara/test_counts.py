@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from aesara.compile.builders import OpFromGraph
 from aesara.tensor.extra_ops import compress
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import DTYPES, assert_agrees, assert_same, at_once, reference, refusal
 from operands import values
 from profiles import examples

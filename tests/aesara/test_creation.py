@@ -9,8 +9,7 @@ import jax
 import numpy as np
 import pytest
 from aesara.tensor.basic import Join, MakeVector, Split
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import DTYPES, assert_agrees, assert_same, equations, reference
 from operands import values
 from profiles import examples, sample

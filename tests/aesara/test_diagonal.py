@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from aesara.tensor.basic import AllocDiag, ExtractDiag
 from aesara.tensor.extra_ops import fill_diagonal, fill_diagonal_offset
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import (
     DTYPES,
     assert_agrees,

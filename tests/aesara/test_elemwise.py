@@ -12,8 +12,7 @@ from aesara.graph.fg import FunctionGraph
 from aesara.tensor import inplace
 from aesara.tensor.elemwise import Elemwise
 from aesara.tensor.rewriting.elemwise import FusionOptimizer, local_elemwise_fusion
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import (
     DTYPES,
     assert_agrees,

@@ -7,8 +7,7 @@ import jax
 import numpy as np
 import pytest
 from aesara.tensor.extra_ops import CumOp, RavelMultiIndex, Repeat, UnravelIndex
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 from laws import (
     DTYPES,
     assert_agrees,

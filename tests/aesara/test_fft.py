@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from aesara.tensor.fft import IRFFTOp, RFFTOp, irfft, rfft
 from aesara.tensor.fourier import Fourier
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import assert_agrees, assert_derivatives, assert_same, equations, reference, refusal
 from profiles import examples
 

@@ -9,8 +9,7 @@ import pytest
 from aesara.compile.builders import OpFromGraph
 from aesara.compile.mode import Mode
 from aesara.ifelse import ifelse
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import (
     DTYPES,
     assert_agrees,

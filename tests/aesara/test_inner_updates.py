@@ -8,8 +8,7 @@ import aesara.tensor as at
 import numpy as np
 import pytest
 from aesara.compile.builders import OpFromGraph
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import refusal
 from profiles import examples
 

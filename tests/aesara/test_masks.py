@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 from aesara.raise_op import Assert
 from aesara.tensor.extra_ops import Unique
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 from laws import (
     assert_agrees,
     assert_agrees_of_every_dtype,

@@ -4,8 +4,7 @@ import aesara.tensor as at
 import numpy as np
 import pytest
 from aesara.sandbox.multinomial import ChoiceFromUniform, MultinomialFromUniform
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import DTYPES, assert_agrees, assert_same, refusal
 from profiles import sample
 

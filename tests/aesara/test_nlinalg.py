@@ -6,8 +6,7 @@ import laws
 import numpy as np
 import pytest
 from aesara.tensor import nlinalg
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import failures, refusal
 from matrices import (
     COMPLEX,

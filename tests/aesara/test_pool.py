@@ -8,8 +8,7 @@ import aesara.tensor as at
 import jax
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import (
     DTYPES,
     assert_agrees,

@@ -6,8 +6,7 @@ import aesara.tensor as at
 import numpy as np
 import pytest
 from aesara.tensor import blas
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import DTYPES, assert_agrees
 from profiles import examples, sample
 

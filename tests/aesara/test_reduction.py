@@ -20,8 +20,7 @@ from aesara.tensor.math import (
     ProdWithoutZeros,
     Sum,
 )
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import DTYPES, assert_agrees, assert_same, at_once, equations, reference
 from operands import values
 from profiles import amount, examples, sample

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from aesara.compile.mode import Mode
 from catalogue.draws import rng_mrg  # It mends Aesara's own implementation on NumPy 2.
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 from laws import reference, refusal
 
 import jaxprgen

@@ -16,8 +16,7 @@ from aesara.scalar import math as aem
 from aesara.tensor.elemwise import Elemwise
 from aesara.tensor.math import MulWithoutZeros
 from aesara.tensor.xlogx import XlogY0
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 from laws import DTYPES, assert_agrees, assert_same, by_equation, reference, without_x64
 from operands import FLOATS, values

@@ -10,8 +10,7 @@ import pytest
 from aesara.compile.builders import OpFromGraph
 from aesara.graph.basic import Apply, clone_replace
 from aesara.graph.op import Op
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import assert_agrees, inputs_among, without_x64
 from looping import scan
 from profiles import examples

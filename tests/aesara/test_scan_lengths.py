@@ -9,8 +9,7 @@ from aesara.compile.builders import OpFromGraph
 from aesara.compile.mode import Mode
 from aesara.graph.op import Op
 from aesara.scan.utils import until
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import assert_agrees, assert_same, failures, refusal
 from looping import loops, scan
 from profiles import examples

@@ -5,8 +5,7 @@ import jax
 import numpy as np
 import pytest
 from aesara.compile.builders import OpFromGraph
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from jax.experimental import checkify
 from laws import assert_agrees, assert_same, equations, inputs_among, reference, refusal
 from looping import loops, scan

@@ -8,8 +8,7 @@ import jax
 import numpy as np
 import pytest
 from aesara.scan.utils import until
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import reference, refusal
 from looping import loops, scan
 from profiles import examples

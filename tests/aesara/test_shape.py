@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from aesara.tensor.extra_ops import BroadcastTo
 from aesara.tensor.shape import Reshape, Shape_i, SpecifyShape, unbroadcast
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import DTYPES, assert_agrees, equations, refusal
 from profiles import examples
 

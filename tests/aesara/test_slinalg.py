@@ -9,8 +9,7 @@ import pytest
 import scipy.linalg
 from aesara.tensor import slinalg
 from aesara.tensor.type_other import NoneConst
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import assert_agrees, failures, primitives, refusal
 from matrices import (
     COMPLEX,

@@ -7,8 +7,7 @@ import jax
 import numpy as np
 import pytest
 from aesara.tensor.sort import ArgSortOp, SortOp, TopKOp, argsort, sort, topk, topk_and_argtopk
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 from laws import (
     DTYPES,
     assert_agrees,

@@ -10,8 +10,7 @@ import pytest
 import scipy.sparse
 from aesara.sparse import basic
 from aesara.sparse.basic import CSM, csm_properties, dense_from_sparse
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from jax.experimental.sparse import BCSR
 from laws import reference
 from profiles import amount

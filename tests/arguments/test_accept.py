@@ -16,8 +16,7 @@ import numpy as np
 import pytest
 from aesara.graph.fg import FunctionGraph
 from aesara.tensor.type import TensorType
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 from laws import DTYPES, assert_same
 from profiles import examples, is_deep

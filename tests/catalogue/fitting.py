@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from aesara.tensor import blas, blas_c, blas_scipy, fft, nlinalg, slinalg
-from aesara.tensor.nnet import abstract_conv as conv
-from aesara.tensor.nnet import blocksparse
+from aesara.tensor.nnet import abstract_conv as conv, blocksparse
 from aesara.tensor.signal import pool
 
 

@@ -5,8 +5,7 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 import pytest
-from jax.sharding import NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import NamedSharding, PartitionSpec as P
 from test_sampling import assert_alike, draws_by_numpyro
 
 from jaxprgen import inspect

@@ -2,8 +2,7 @@
 
 import jax
 import numpy as np
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 from jax import lax
 from profiles import examples
 

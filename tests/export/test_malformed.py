@@ -9,8 +9,7 @@ import aesara.tensor as at
 import jax
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from profiles import examples
 
 import jaxprgen

@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import Phase, given
-from hypothesis import strategies as st
+from hypothesis import Phase, given, strategies as st
 from intervals import between, bounds
 from jax import lax
 from profiles import examples

@@ -11,8 +11,7 @@ import jaxprgen
 from jaxprgen import _jax
 from jaxprgen.emit.values import Value
 from jaxprgen.errors import EquationError
-from jaxprgen.ir import Builder, current_builder
-from jaxprgen.ir import primitives as lax
+from jaxprgen.ir import Builder, current_builder, primitives as lax
 from jaxprgen.ir.programs import verify
 
 F64 = np.dtype("float64")

@@ -8,16 +8,14 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from jax import lax
 from laws import DTYPES
 from profiles import examples
 
 from jaxprgen import _jax
 from jaxprgen.errors import EquationError
-from jaxprgen.ir import Builder
-from jaxprgen.ir import primitives as ours
+from jaxprgen.ir import Builder, primitives as ours
 
 NUMBERS = [d for d in DTYPES if d != "bool"]
 MODES = {True: "promise_in_bounds", False: "clip"}

@@ -9,8 +9,7 @@ from jax.sharding import Mesh, PartitionSpec
 import jaxprgen
 from jaxprgen import errors
 from jaxprgen._jax import check_jaxpr
-from jaxprgen.emit import control, recurrence, reduce
-from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import control, elementwise as ew, recurrence, reduce
 from jaxprgen.emit.values import Value, atoms
 from jaxprgen.ir import Builder
 

@@ -4,8 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from jax import lax
 from laws import assert_close, assert_computes, primitives, total
 from loop_bodies import grown, loop, one, only_body, printing, scans

@@ -4,8 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from jax import lax
 from laws import all_equations, assert_close, assert_computes, in_one_program, total
 from loop_bodies import loop, one, only_body, scans, w, xs

@@ -13,8 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, assume, given, seed
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, assume, given, seed, strategies as st
 from jax import lax
 from profiles import amount, examples
 

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 from aesara.compile.builders import OpFromGraph
 from aesara.ifelse import ifelse
-from jax.sharding import AxisType, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 from laws import assert_same
 
 import jaxprgen

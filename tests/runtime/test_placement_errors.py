@@ -7,8 +7,7 @@ import aesara.tensor as at
 import jax
 import numpy as np
 import pytest
-from jax.sharding import AbstractMesh, AxisType, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec as P
 
 import jaxprgen
 from jaxprgen.arguments.shardings import PortableSharding

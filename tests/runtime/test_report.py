@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 from aesara.graph.basic import Apply, applys_between
 from aesara.graph.op import Op
-from jax.sharding import AxisType, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
 import jaxprgen
 from jaxprgen import errors

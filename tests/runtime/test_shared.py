@@ -22,8 +22,7 @@ import pytest
 from aesara.compile.mode import Mode
 from aesara.compile.ops import as_op
 from aesara.link.basic import Container
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import assert_same
 from profiles import amount, sample
 

@@ -10,8 +10,7 @@ import aesara.tensor as at
 import jax
 import numpy as np
 import pytest
-from jax.sharding import AxisType, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 from profiles import sample
 
 import jaxprgen

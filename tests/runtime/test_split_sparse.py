@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from aesara.sparse import basic
-from jax.sharding import AxisType, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 
 import jaxprgen
 from jaxprgen.errors import ArgumentTypeError, ShapeMismatchError, ShardingError, StaticShapeError

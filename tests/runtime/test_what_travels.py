@@ -9,8 +9,7 @@ import jax
 import numpy as np
 import pytest
 from aeppl import joint_logprob
-from jax.sharding import AxisType, NamedSharding
-from jax.sharding import PartitionSpec as P
+from jax.sharding import AxisType, NamedSharding, PartitionSpec as P
 from laws import equations
 from profiles import sample
 

@@ -16,11 +16,9 @@ from aesara.graph.op import Op
 from aesara.raise_op import Assert
 from aesara.tensor.subtensor import inc_subtensor, set_subtensor
 from catalogue.growing import Graph
-from hypothesis import HealthCheck, given
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, strategies as st
 from laws import assert_same
-from messages import built, line_of
-from messages import lines as message
+from messages import built, line_of, lines as message
 from profiles import examples
 
 import jaxprgen

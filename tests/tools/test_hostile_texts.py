@@ -7,8 +7,7 @@ import warnings
 import aesara.tensor as at
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 from profiles import examples
 
 import jaxprgen

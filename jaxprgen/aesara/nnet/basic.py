@@ -22,11 +22,15 @@ from aesara.tensor.nnet.blocksparse import SparseBlockGemv, SparseBlockOuter
 from aesara.tensor.nnet.sigm import UltraFastScalarSigmoid
 
 from jaxprgen._jax import Size, max_size, min_size
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import index as ix
-from jaxprgen.emit import linalg, reduce, transcendental
-from jaxprgen.emit import normalization as nz
-from jaxprgen.emit import softmax as sm
+from jaxprgen.emit import (
+    elementwise as ew,
+    index as ix,
+    linalg,
+    normalization as nz,
+    reduce,
+    softmax as sm,
+    transcendental,
+)
 from jaxprgen.emit.shape import concatenate, slice_axis
 from jaxprgen.emit.sizes import require_at_least, with_shape
 from jaxprgen.emit.values import BOOL, INT32, Dtype, Value, broadcast_to, full

@@ -32,9 +32,7 @@ from aesara.tensor.nnet.corr3d import Corr3dMM, Corr3dMMGradInputs, Corr3dMMGrad
 from aesara.tensor.nnet.neighbours import Images2Neibs
 
 from jaxprgen._jax import Size, max_size
-from jaxprgen.emit import convolution, diagonal
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import index as ix
+from jaxprgen.emit import convolution, diagonal, elementwise as ew, index as ix
 from jaxprgen.emit.convolution import ConvolutionGeometry
 from jaxprgen.emit.pooling import SlidingWindow, unfold
 from jaxprgen.emit.shape import concatenate, reshape, slice_axis, transpose

@@ -4,6 +4,4 @@ Sparse matrices are `jaxprgen.emit.sparse.Sparse` while lowering; those that are
 SciPy's.
 """
 
-from jaxprgen.ops.sparse import basic as basic
-from jaxprgen.ops.sparse import math as math
-from jaxprgen.ops.sparse import rewriting as rewriting
+from jaxprgen.ops.sparse import basic as basic, math as math, rewriting as rewriting

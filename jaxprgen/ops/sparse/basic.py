@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprgen.arguments.sparse import FORMATS
-from jaxprgen.emit import index as ix
-from jaxprgen.emit import primitives as lax
-from jaxprgen.emit import sparse as sp
-from jaxprgen.emit import sparse_math as sm
+from jaxprgen.emit import index as ix, primitives as lax, sparse as sp, sparse_math as sm
 from jaxprgen.emit.shape import repeat_evenly, reshape, transpose
 from jaxprgen.emit.sizes import as_size, is_known
 from jaxprgen.emit.sparse import Sparse

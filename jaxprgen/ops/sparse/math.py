@@ -6,9 +6,7 @@ import math
 import operator
 from collections.abc import Callable
 
-from jaxprgen.emit import elementwise as ew
-from jaxprgen.emit import sparse as sp
-from jaxprgen.emit import sparse_math as sm
+from jaxprgen.emit import elementwise as ew, sparse as sp, sparse_math as sm
 from jaxprgen.emit.shape import reshape, transpose
 from jaxprgen.emit.sizes import is_known
 from jaxprgen.emit.sparse import Sparse

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxprgen.arguments.sparse import FORMATS
-from jaxprgen.emit import sparse as sp
-from jaxprgen.emit import sparse_math as sm
+from jaxprgen.emit import sparse as sp, sparse_math as sm
 from jaxprgen.emit.shape import reshape
 from jaxprgen.emit.sizes import as_size
 from jaxprgen.emit.sparse import Sparse

@@ -6,8 +6,7 @@ import aesara.tensor as at
 import jax
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import assert_agrees, assert_derivatives, assert_same, reference, refusal
 from profiles import examples
 

@@ -5,8 +5,7 @@ import warnings
 import aesara.tensor as at
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import assert_agrees, assert_derivatives, assert_same, failures, refusal
 from profiles import examples
 

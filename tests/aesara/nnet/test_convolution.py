@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from aesara.graph.basic import Apply
 from aesara.tensor.math import Convolve
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import (
     DTYPES,
     assert_agrees,
@@ -28,8 +27,7 @@ from jaxprgen.errors import ShapeMismatchError, StaticShapeError, UnsupportedOpE
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)  # Of the package as a whole.
-    from aesara.tensor.nnet import abstract_conv as ac
-    from aesara.tensor.nnet import conv, corr, corr3d
+    from aesara.tensor.nnet import abstract_conv as ac, conv, corr, corr3d
     from aesara.tensor.signal.conv import conv2d as signal_conv2d
 
 OPS = {

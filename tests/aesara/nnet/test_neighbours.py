@@ -6,8 +6,7 @@ import aesara.tensor as at
 import jax
 import numpy as np
 import pytest
-from hypothesis import assume, given
-from hypothesis import strategies as st
+from hypothesis import assume, given, strategies as st
 from laws import DTYPES, assert_agrees, assert_derivatives, assert_same, equations, refusal
 from profiles import examples
 

@@ -10,8 +10,7 @@ import pytest
 from aesara.graph.fg import FunctionGraph
 from aesara.tensor.random.op import RandomVariable, default_rng
 from catalogue.draws import generator
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from laws import refusal
 from profiles import examples
 

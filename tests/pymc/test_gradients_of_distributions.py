@@ -91,14 +91,7 @@ BOUNDED = (
 PARTS = {"low": (-1.0, 0.1), "high": (0.5, 9.0)}
 PARTED = ("Kumaraswamy",)
 COUNTS = {"low": (0, 2), "high": (9, 30)}
-COUNTED = (
-    "BetaBinomial",
-    "Binomial",
-    "DiscreteWeibull",
-    "Geometric",
-    "NegativeBinomial",
-    "Poisson",
-)
+COUNTED = ("Binomial", "DiscreteWeibull", "Geometric", "NegativeBinomial", "Poisson")
 CHOSEN = {
     "Mixture": ({"w": (1e-12, 0.3, 1 - 1e-12), **AROUND}, OUT),
     "OrderedLogistic": ({"eta": LOGIT, "low": (-1.0,), "high": (1.0, 40.0)}, (-1, 0, 1, 2, 3)),

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from aesara.graph.basic import Variable
+from aesara.sandbox.multinomial import MultinomialFromUniform
 from aesara.scalar.basic import Pow
 from aesara.tensor import nlinalg, slinalg
 from aesara.tensor.math import Convolve, Dot, MatMul
@@ -193,6 +194,8 @@ OPEN: dict[type, Callable[..., bool]] = {
     AdvancedIncSubtensor1: _passes_through_floats,
     # NumPy's quicksort takes equal elements in any order.
     ArgSortOp: lambda _, x, *__: len(np.unique(x)) < x.size,
+    # Aesara searches the sums of probabilities, which fall at one below zero.
+    MultinomialFromUniform: lambda p, *_: bool((p < 0).any()),
     nlinalg.Eig: _has_equal_eigenvalues,
     slinalg.ExpmGrad: _has_equal_eigenvalues,
     slinalg.BilinearSolveDiscreteLyapunov: _has_other_solutions,

@@ -298,6 +298,8 @@ STABLE = table(
     (sqrt(integer_pow(x, y=2)), abs_(x)),
     (1 / (1 / x), x),
     (y / (1 / x), y * x),
+    ((y - 1 / x) * x, y * x - 1),
+    ((1 / x - y) * x, 1 - y * x),
     (atanh(tanh(x)), x),
     (asinh(sinh(x)), x),
     (asinh(select_n(lt(abs_(x), 1), _half(0.5) - _half(-0.5), sinh(min_(max_(x, -1), 1)))), x),

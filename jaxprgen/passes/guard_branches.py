@@ -23,6 +23,7 @@ from jaxprgen.passes.conditions import (
     either,
     moved,
     opposite,
+    size,
 )
 from jaxprgen.passes.inlining import Inline
 from jaxprgen.passes.meaning import Meaning
@@ -275,7 +276,7 @@ class Guards:
             if not is_hazard and is_linear(eqn) and all(_is_finite(x, finite) for x in eqn.invars):
                 finite.update(eqn.outvars)
             # If the reach is not passed on whole, masks before the equation do not suffice.
-            is_lost = any(c != NEVER and _count(c) < _count(reach) for c, _ in operands)
+            is_lost = any(c != NEVER and size(c) < size(reach) for c, _ in operands)
             if is_lost or (not is_hazard and all(x in clean for _, x in operands)):
                 clean.update(eqn.outvars)
         return finite, clean
@@ -410,10 +411,6 @@ def _narrowed(condition: Condition, further: Condition) -> Condition:
     """Return where both conditions hold, or where the first does, but never more than that."""
     found = both(condition, further)
     return found if all(any(c <= d for c in condition) for d in found) else condition
-
-
-def _count(condition: Condition) -> int:
-    return sum(map(len, condition))
 
 
 # --- Rewriting --------------------------------------------------------------------------------

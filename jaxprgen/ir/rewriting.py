@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, JaxprEqn
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
+from jaxprgen.ir.builder import Atom, Builder
 from jaxprgen.ir.inner import holder_of, with_programs
 from jaxprgen.ir.liveness import are_same, live_equations
 from jaxprgen.ir.programs import assembled, in_form_of, verify
@@ -161,3 +162,12 @@ def without_values(closed: ClosedJaxpr, variables: Sequence[Any], change: Change
     constants += zip(found.jaxpr.constvars, found.consts, strict=True)
     inputs = inputs[:count]
     return assembled(closed, found.jaxpr.eqns, inputs=inputs, outputs=outputs, constants=constants)
+
+
+def as_weak_as(b: Builder, x: Atom, v: Var) -> Atom:
+    """Return a value with a weak type if a variable has one, and without if it has none."""
+    is_weak = getattr(v.aval, "weak_type", False)  # Not all values are arrays.
+    if getattr(x.aval, "weak_type", False) == is_weak:
+        return x
+    params = {"new_dtype": x.aval.dtype, "weak_type": is_weak, "sharding": None}
+    return b.bind(_jax.primitive("convert_element_type"), (x,), params)

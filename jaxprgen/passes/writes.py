@@ -18,10 +18,9 @@ import numpy as np
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, Var
 from jaxprgen.ir import Atom, Builder, primitives as lax
 from jaxprgen.ir.liveness import uses_of
-from jaxprgen.ir.rewriting import with_equations
+from jaxprgen.ir.rewriting import as_weak_as, with_equations
 from jaxprgen.passes.constant_folding import Constants
 from jaxprgen.passes.costs import CostModel, Work
-from jaxprgen.passes.inlining import as_weak_as
 from jaxprgen.passes.packs import windows
 from jaxprgen.passes.repeats import is_known
 

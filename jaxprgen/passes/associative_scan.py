@@ -177,10 +177,10 @@ def _solve_recurrence(batching: ScanBatching, recurrence: AffineRecurrence) -> d
         slope, offset = function[v], function.get(None)
         start = lax.reshape(b, batching.loop.carries[v], (1, *v.aval.shape))
         if offset is not None and slope is functions.one:
-            whole = repeat_axes(b, offset, (n, *v.aval.shape))
+            whole = lax.broadcast_to(b, offset, (n, *v.aval.shape))
             return {v: lax.add(b, start, _cumulative(batching, "cumsum", whole))}
         if offset is None and not recurrence.is_matrix:
-            whole = repeat_axes(b, slope, (n, *v.aval.shape))
+            whole = lax.broadcast_to(b, slope, (n, *v.aval.shape))
             return {v: lax.mul(b, start, _cumulative(batching, "cumprod", whole))}
     return _solve_by_prefixes(batching, recurrence, functions)
 
@@ -199,9 +199,9 @@ def _solve_by_prefixes(
     ends = [batching.loop.after[v] for v in carries]
     slopes = [functions.coefficient(x, v) for x in ends for v in carries]
     shape = (n, *np.broadcast_shapes(*(x.aval.shape[1:] for x in slopes)))
-    whole = [repeat_axes(b, x, shape) for x in slopes]
+    whole = [lax.broadcast_to(b, x, shape) for x in slopes]
     offsets = [functions.coefficient(x, None) for x in ends]
-    whole += [repeat_axes(b, x, (n, *functions.row)) for x in offsets]
+    whole += [lax.broadcast_to(b, x, (n, *functions.row)) for x in offsets]
     if backwards:
         whole = [lax.rev(b, x, [0]) for x in whole]
     slopes, offsets = whole[: -len(carries)], whole[-len(carries) :]
@@ -521,8 +521,8 @@ class StepFunctions:
         b, present = self.b, [x.aval for x in cases if x is not None]
         shape = np.broadcast_shapes(which.aval.shape, *(aval.shape for aval in present))
         zero = lax.full(b, 0, shape, present[0].dtype)
-        full = [zero if x is None else repeat_axes(b, x, shape) for x in cases]
-        return lax.select_n(b, repeat_axes(b, which, shape), *full)
+        full = [zero if x is None else lax.broadcast_to(b, x, shape) for x in cases]
+        return lax.select_n(b, lax.broadcast_to(b, which, shape), *full)
 
     def _product(self, eqn: JaxprEqn, matrix: Atom, function: AffineFunction) -> AffineFunction:
         """Multiply a known matrix by a function."""
@@ -538,19 +538,10 @@ class StepFunctions:
         }
 
 
-def repeat_axes(b: Builder, x: Atom, shape: tuple[int, ...]) -> Atom:
-    """Repeat an array along its axes of size one."""
-    if x.aval.shape == shape:
-        return x
-    kept = [d for d, k in enumerate(x.aval.shape) if k == shape[d]]
-    narrow = tuple(x.aval.shape[d] for d in kept)
-    return lax.broadcast_in_dim(b, lax.reshape(b, x, narrow), shape, kept)
-
-
 def slope_product(b: Builder, x: Atom, y: Atom, *, is_matrix: bool) -> Atom:
     """Multiply slopes by slopes, offsets or carries, step by step."""
     if not is_matrix:
         return lax.mul(b, x, y)
     n = max(x.aval.shape[0], y.aval.shape[0])
-    x, y = (repeat_axes(b, z, (n, *z.aval.shape[1:])) for z in (x, y))
+    x, y = (lax.broadcast_to(b, z, (n, *z.aval.shape[1:])) for z in (x, y))
     return lax.dot_general(b, x, y, ((2,), (1,)), ((0,), (0,)))

@@ -309,10 +309,7 @@ class Prices:
         return taken_apart(rows + copies)
 
     def of_loops(
-        self,
-        loops: Sequence[tuple[Copies, Kept]],
-        packs: Iterable[Copies],
-        alone: Iterable[Node],
+        self, loops: Sequence[tuple[Copies, Kept]], packs: Iterable[Copies], alone: Iterable[Node]
     ) -> Price:
         """Return what it costs to make loops of all steps, and of what that makes of other groups.
 

@@ -27,12 +27,7 @@ from jaxprgen.passes.repeats import is_known
 Place = tuple[int, ...]
 Index = Callable[[Sequence[Any]], "list[int] | None"]
 COMBINING: Mapping[str, Callable[..., Var]] = MappingProxyType(
-    {
-        "scatter-add": lax.add,
-        "scatter-mul": lax.mul,
-        "add": lax.add,
-        "add_any": lax.add,
-    }
+    {"scatter-add": lax.add, "scatter-mul": lax.mul, "add": lax.add, "add_any": lax.add}
 )
 """How primitives combine a block with what is there; others replace it."""
 READING = ("slice", "dynamic_slice", "gather")

@@ -27,17 +27,8 @@ if TYPE_CHECKING:
 else:
     _MODULES = [
         *("types", "sizes", "core", "exporting", "executables"),  # For programs from files.
-        *(
-            "programs",
-            "primitives",
-            "derivatives",
-            "lines",
-            "meshes",
-            "placement",
-            "checks",
-            "rows",
-            "batching",
-        ),
+        *("programs", "primitives", "derivatives", "lines", "meshes", "placement", "checks"),
+        *("rows", "batching"),
     ]
     """Where a name is looked for, in this order."""
 

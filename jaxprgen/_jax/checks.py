@@ -33,12 +33,7 @@ class FailedCheck(_checkify.FailedCheckError):
     """
 
     def __init__(
-        self,
-        traceback_info: Any,
-        kind: Any,
-        message: str,
-        where: str,
-        *values: Any,
+        self, traceback_info: Any, kind: Any, message: str, where: str, *values: Any
     ) -> None:
         super().__init__(traceback_info, message)
         self.kind, self.where, self.values = kind, where, values

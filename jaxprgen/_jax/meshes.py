@@ -11,13 +11,7 @@ from jax._src import core as _core, mesh as _mesh, pjit as _pjit
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from jaxprgen._jax.core import JaxprEqn
-from jaxprgen._jax.types import (
-    ShapedArray,
-    Var,
-    ambient_mesh_is_empty,
-    eqn_context,
-    no_effects,
-)
+from jaxprgen._jax.types import ShapedArray, Var, ambient_mesh_is_empty, eqn_context, no_effects
 
 AbstractMesh = _mesh.AbstractMesh
 

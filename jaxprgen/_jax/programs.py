@@ -167,13 +167,6 @@ def pretty_jaxpr(
     return _core.pp_jaxpr(jaxpr, context, settings).format(width=width, use_color=color)
 
 
-def texts(jaxprs: Sequence[Jaxpr]) -> list[list[str]]:
-    """Return the lines of JAX's text of each jaxpr. Shared variables have one name in all."""
-    context = _core.JaxprPpContext()
-    settings = _core.JaxprPpSettings()
-    return [_core.pp_jaxpr(j, context, settings).format().splitlines() for j in jaxprs]
-
-
 NonFiniteError = _api_util.InternalFloatingPointError
 """The error of a program whose results ``jax_debug_nans`` or ``jax_debug_infs`` refuses."""
 

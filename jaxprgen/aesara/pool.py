@@ -59,8 +59,7 @@ def _windows_of(ctx: RuleContext, pooled: Value, first: int) -> list[SlidingWind
 
 
 def _of_shape(x: Value, shape: Shape, what: str) -> Value:
-    text = f"{what} must have shape {shape}, got {x.shape}."
-    return with_shape(x, shape, lambda: ShapeMismatchError(text))
+    return with_shape(x, shape, f"{what} must have shape {shape}, got {x.shape}.")
 
 
 @lowers(Pool)

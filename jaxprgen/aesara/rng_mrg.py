@@ -28,7 +28,7 @@ def lower_mrg_uniform(ctx: RuleContext, state: Value, _: Value) -> tuple[Value, 
         raise UnsupportedOpError(f"It draws {', '.join(mrg31k3p.FLOATS)}, not {dtype}.")
     _check_state(state)
     for n in shape:
-        require_at_least(n, 0, lambda: ShapeMismatchError(f"Sizes must be >= 0, got {shape}."))
+        require_at_least(n, 0, f"Sizes must be >= 0, got {shape}.")
     if is_known(shape) and math.prod(shape) > mrg31k3p.M1:
         raise IntegerRangeError(f"It draws at most 2**31 - 1 numbers at once, not {shape}.")
     return mrg31k3p.uniform(state, shape, ew.canonical(np.dtype(dtype)))
@@ -37,16 +37,14 @@ def lower_mrg_uniform(ctx: RuleContext, state: Value, _: Value) -> tuple[Value, 
 def _check_state(state: Value) -> None:
     """Raise unless an array holds states of at least one stream."""
     streams, words = state.shape
-    text = f"has shape {state.shape} and dtype {state.dtype}"
-    expected = f"(streams, {mrg31k3p.WORDS}) with at least one stream, and int32"
-
-    def fails() -> ShapeMismatchError:
-        return ShapeMismatchError(f"The state of a generator {text}; expected {expected}.")
-
+    text = (
+        f"The state of a generator has shape {state.shape} and dtype {state.dtype}; expected "
+        f"(streams, {mrg31k3p.WORDS}) with at least one stream, and int32."
+    )
     if state.dtype != INT32:
-        raise fails()
-    require_equal(words, mrg31k3p.WORDS, fails)
-    require_at_least(streams, 1, fails)
+        raise ShapeMismatchError(text)
+    require_equal(words, mrg31k3p.WORDS, text)
+    require_at_least(streams, 1, text)
 
 
 @lowers(DotModulo)

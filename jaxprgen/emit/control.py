@@ -35,21 +35,31 @@ from jaxprgen.ir.programs import parts
 
 
 def while_loop(
-    condition: Callable[..., Value], body: Callable[..., Sequence[Value]], carries: Sequence[Value]
+    condition: Callable[..., Value],
+    body: Callable[..., Sequence[Value]],
+    carries: Sequence[Value],
+    fixed: Sequence[Value] = (),
 ) -> list[Value]:
-    """Repeat ``body(*carries)`` while ``condition(*carries)`` holds, as `jax.lax.while_loop`.
+    """Repeat ``body(*carries, *fixed)`` while ``condition(*carries, *fixed)`` holds.
 
     Each function emits into a builder of its own. The condition is a boolean scalar. The body
-    returns values of the carries' types.
+    returns values of the carries' types. A known number in ``fixed`` is no operand of the loop.
     """
-    b = current_builder()
-    operands = b.vary_alike(atoms(carries))
+    b, count = current_builder(), len(carries)
+    operands = b.vary_alike(atoms([*carries, *(x for x in fixed if x.fill_value is None)]))
     types = [x.aval for x in operands]
+
+    def given(inner: Builder) -> list[Value]:
+        values = _values(inner)
+        rest = iter(values[count:])
+        return [*values[:count], *(next(rest) if x.fill_value is None else x for x in fixed)]
+
     with b.nested(types) as inner:
-        condition_jaxpr = inner.build([condition(*_values(inner)).atom()], name="condition")
+        condition_jaxpr = inner.build([condition(*given(inner)).atom()], name="condition")
     with b.nested(types) as inner:
-        body_jaxpr = inner.build(atoms(body(*_values(inner))), name="body")
-    return lax.while_loop(condition_jaxpr, body_jaxpr, operands)
+        after = atoms(body(*given(inner)))
+        body_jaxpr = inner.build([*after, *inner.inputs[count:]], name="body")
+    return lax.while_loop(condition_jaxpr, body_jaxpr, operands)[:count]
 
 
 def _values(b: Builder) -> list[Value]:
@@ -338,8 +348,7 @@ def elementwise_loop(
         The changed arrays and, if steps may end loops, whether they did; a loop of no step did.
     """
     shape = common_shape(steps, *changing, *fixed)
-    count, counter = len(changing), ew.canonical(INT64)
-    read = [x for x in fixed if x.fill_value is None]
+    counter = ew.canonical(INT64)
     ended = broadcast_to(steps <= 0, shape) if ends else full(shape, False, BOOL)
 
     def going(k: Value, steps: Value, ended: Value) -> Value:
@@ -349,21 +358,19 @@ def elementwise_loop(
         return reduce.bitwise_or(going(k, steps, ended), range(len(shape)))
 
     def body(k: Value, steps: Value, ended: Value, *values: Value) -> list[Value]:
-        given = iter(values[count:])
-        constants = [next(given) if x.fill_value is None else x for x in fixed]
-        after, stop = step(*values[:count], *constants)
+        after, stop = step(*values)
         active = going(k, steps, ended)
         pairs = zip(after, values, strict=False)
         moved = [broadcast_to(ew.where(active, y.astype(x.dtype), x), shape) for y, x in pairs]
         # An element that reaches its number of steps has not ended.
         ended = ended if stop is None else ew.where(active, stop, ended)
-        return [k + 1, steps, broadcast_to(ended, shape), *moved, *values[count:]]
+        return [k + 1, steps, broadcast_to(ended, shape), *moved]
 
     start = [broadcast_to(x, shape) for x in changing]
     limits = broadcast_to(steps.astype(counter), shape)
-    found = while_loop(more, body, [full((), 0, counter), limits, ended, *start, *read])
+    found = while_loop(more, body, [full((), 0, counter), limits, ended, *start], fixed)
     _, _, ended, *rest = [forward_only(x, lambda: ReverseModeError(_REASON)) for x in found]
-    return [*rest[:count], ended] if ends else rest[:count]
+    return [*rest, ended] if ends else rest
 
 
 _REASON = (

@@ -106,30 +106,23 @@ def iterate(
         ``more(*changing, *fixed)`` returns where elements still change. The loop ends where it
         holds nowhere. By default all elements change in every step.
     """
-    count = len(changing)
-    carried = [x for x in fixed if x.fill_value is None]
     shape = common_shape(*changing, *fixed)
     start = [changing[0].like(0), *(broadcast_to(x, shape) for x in changing)]
-
-    def operands(values: Sequence[Value]) -> list[Value]:
-        rest = iter(values[count:])
-        return [*values[:count], *(next(rest) if x.fill_value is None else x for x in fixed)]
 
     def goes_on(k: Value, *values: Value) -> Value:
         below = k < limit
         if more is None:
             return below
-        return reduce.sum(more(*operands(values)), range(len(shape))) & below
+        return reduce.sum(more(*values), range(len(shape))) & below
 
     def body(k: Value, *values: Value) -> list[Value]:
-        xs = operands(values)
-        found = step(k, *xs)
+        found = step(k, *values)
         if more is not None:
-            active = more(*xs)
-            found = [ew.where(active, y, x) for y, x in zip(found, xs, strict=False)]
-        return [k + 1, *(broadcast_to(x, shape) for x in found), *values[count:]]
+            active = more(*values)
+            found = [ew.where(active, y, x) for y, x in zip(found, values, strict=False)]
+        return [k + 1, *(broadcast_to(x, shape) for x in found)]
 
-    return while_loop(goes_on, body, [*start, *carried])[1 : count + 1]
+    return while_loop(goes_on, body, start, fixed)[1:]
 
 
 def sum_terms(

@@ -107,7 +107,7 @@ def _sum_of_gammas(key: Value, shape: Shape, h: Value, z: Value) -> Value:
     def step(left: Value, key: Value, total: Value, h: Value, y: Value) -> list[Value]:
         key, subkey = random.split(key)
         total = total + random.gamma(subkey, h, shape) / (ew.square(left - 0.5) + y)
-        return [left - 1, key, total, h, y]
+        return [left - 1, key, total]
 
     key, subkey = random.split(key)
     axes = range(h.ndim)
@@ -115,8 +115,8 @@ def _sum_of_gammas(key: Value, shape: Shape, h: Value, z: Value) -> Value:
     left, many = (h.like(n) for n in TAILS)
     left = where(is_long, many, where(reduce.bitwise_or(h >= 2, axes), left, h.like(0)))
     shapes = broadcast_to(where(h > 0, h, h.like(1)), shape)
-    start = [left, key, full(shape, 0, h.dtype), shapes, broadcast_to(y, shape)]
-    total = while_loop(goes_on, step, start)[2]
+    start = [left, key, full(shape, 0, h.dtype)]
+    total = while_loop(goes_on, step, start, [shapes, broadcast_to(y, shape)])[2]
     tails = zip(*TAILS.values(), strict=True)
     first, second, third = (where(is_long, polynomial(y, b), polynomial(y, a)) for a, b in tails)
     ratio = 1.5 * ew.square(second) / third  # Of the inverse Gaussian draw's mean to `h`.

@@ -54,14 +54,14 @@ def until_accepted(
         key, subkey = random.split(key)
         proposal, accepted = propose(subkey, *ps)
         drawn = ew.where(done, drawn, proposal)
-        return [key, drawn, done | accepted, *ps]
+        return [key, drawn, done | accepted]
 
     done = full(shape, False, BOOL)
     for p in parameters:
         if p.static is None:
             done = done | broadcast_to(ew.isnan(p), shape)
     operands = [broadcast_to(p, shape) for p in parameters]
-    return while_loop(goes_on, step, [key, full(shape, np.nan, dtype), done, *operands])[1]
+    return while_loop(goes_on, step, [key, full(shape, np.nan, dtype), done], operands)[1]
 
 
 def zipf(key: Value, shape: Shape, exponent: Value) -> Value:
@@ -178,11 +178,12 @@ def hypergeometric(key: Value, shape: Shape, good: Value, bad: Value, drawn: Val
             is_open = rest >= 0
             rest = rest - ew.where(is_open, weight, 0)
             found = ew.where(is_open & (rest < 0), value, found)
-        return [up, p, down, q, rest, found, good, bad, drawn]
+        return [up, p, down, q, rest, found]
 
     rest = u - probability
-    start = [mode, probability, mode, probability, rest, mode, good, bad, drawn]
-    return while_loop(goes_on, step, [broadcast_to(x, shape) for x in start])[5]
+    start = [mode, probability, mode, probability, rest, mode]
+    carries = [broadcast_to(x, shape) for x in start]
+    return while_loop(goes_on, step, carries, (good, bad, drawn))[5]
 
 
 def _log_binomial(n: Value, k: Value) -> Value:

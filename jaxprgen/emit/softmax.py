@@ -12,7 +12,6 @@ from jaxprgen.emit.create import positions
 from jaxprgen.emit.shape import expand_dims, slice_axis
 from jaxprgen.emit.sizes import is_known, require_at_least, with_shape
 from jaxprgen.emit.values import Value, broadcast_to, full
-from jaxprgen.errors import ShapeMismatchError
 
 
 def softmax(x: Value, axes: Sequence[int]) -> Value:
@@ -58,7 +57,7 @@ def softmax_loss(x: Value, targets: Value) -> tuple[Value, Value]:
     targets : (rows,) integers
         The target of each row.
     """
-    targets = with_shape(targets, x.shape[:1], lambda: _too_few(x, targets))
+    targets = with_shape(targets, x.shape[:1], _too_few(x, targets))
     shifted = x - _largest(x, [1])
     powers = ew.exp(shifted)
     total = reduce.sum(powers, [1])
@@ -96,14 +95,12 @@ def _target_index(x: Value, targets: Value, count: Size | None = None) -> list[g
     rows = x.shape[0]
     count = rows if count is None else count
     for n in (rows, *targets.shape):
-        require_at_least(n, count, lambda: _too_few(x, targets))
+        require_at_least(n, count, _too_few(x, targets))
     return [positions((count,), 0), slice_axis(targets, 0, 0, count)]
 
 
-def _too_few(x: Value, targets: Value) -> ShapeMismatchError:
-    return ShapeMismatchError(
-        f"Expected one target for each of {x.shape[0]} rows, got shape {targets.shape}."
-    )
+def _too_few(x: Value, targets: Value) -> str:
+    return f"Expected one target for each of {x.shape[0]} rows, got shape {targets.shape}."
 
 
 # --- Helpers ------------------------------------------------------------------------------

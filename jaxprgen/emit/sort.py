@@ -189,8 +189,8 @@ def searchsorted(x: Value, v: Value, *, right: bool, sorter: Value | None = None
         precedes = ~_before(v, element) if right else _before(element, v)
         moves = (further <= size) & precedes
         half = lax.shift_right_logical(stride, 1)
-        return [ew.where(moves, further, found), half, x, v]
+        return [ew.where(moves, further, found), half]
 
     start = full(v.shape, 0, dtype)
     stride = _largest_power(size, dtype)
-    return while_loop(goes_on, step, [start, stride, x, v])[0]
+    return while_loop(goes_on, step, [start, stride], [x, v])[0]

@@ -15,12 +15,7 @@ import numpy as np
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
 from jaxprgen.arguments.accept import wrong_count
-from jaxprgen.errors import (
-    DuplicateRuleError,
-    InterpretationError,
-    JaxprGenError,
-    MissingRuleError,
-)
+from jaxprgen.errors import DuplicateRuleError, InterpretationError, JaxprGenError, MissingRuleError
 from jaxprgen.ir import primitives as lax
 from jaxprgen.ir.builder import Builder
 from jaxprgen.ir.describe import equation_text, innermost_frame, iterations, variable_names

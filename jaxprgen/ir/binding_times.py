@@ -62,9 +62,7 @@ def staged(closed: ClosedJaxpr, data: Collection[Any]) -> Stages | None:
         read,
         assembled(jaxpr, first, inputs=[jaxpr.invars[i] for i in read], outputs=kept),
         assembled(
-            jaxpr,
-            [eqn for eqn in jaxpr.eqns if id(eqn) in again],
-            inputs=[*jaxpr.invars, *kept],
+            jaxpr, [eqn for eqn in jaxpr.eqns if id(eqn) in again], inputs=[*jaxpr.invars, *kept]
         ),
     )
 

@@ -141,11 +141,6 @@ class _Naming:
 # --- Short text --------------------------------------------------------------------------
 
 
-def line_text(frame: Frame) -> str:
-    """Return file and line as `place_text` does."""
-    return place_text(frame.place)
-
-
 def place_text(place: str) -> str:
     """Return a file, which a line may follow, as a reader knows it.
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Container, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from jaxprgen import _jax
-from jaxprgen._jax import ClosedJaxpr, JaxprEqn
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
+from jaxprgen.ir.builder import Atom, Builder
 from jaxprgen.ir.inner import holder_of, with_programs
 from jaxprgen.ir.liveness import are_same, live_equations
 from jaxprgen.ir.programs import assembled, in_form_of, verify
@@ -136,38 +136,38 @@ def without_lines(closed: ClosedJaxpr) -> ClosedJaxpr:
     return each_program(closed, change)
 
 
-def without_values(
-    closed: ClosedJaxpr, variables: Sequence[Any], changes: Sequence[Change]
-) -> ClosedJaxpr:
-    """Apply changes in turn that must not rely on the values of some constants.
+def without_values(closed: ClosedJaxpr, variables: Sequence[Any], change: Change) -> ClosedJaxpr:
+    """Apply a change that must not rely on the values of some constants.
 
     Parameters
     ----------
     closed : ClosedJaxpr
         The program.
     variables : sequence
-        These constants, by identity: their values differ each time the program runs. To the changes
+        These constants, by identity: their values differ each time the program runs. To the change
         they are inputs.
-    changes : sequence of callables
-        The changes, as for `each_program`.
+    change : callable
+        The change, as for `each_program`.
     """
     if not variables:
-        return functools.reduce(lambda program, change: change(program), changes, closed)
-    kept = {id(x) for x in variables}
-    pairs = list(zip(closed.jaxpr.constvars, closed.consts, strict=True))
-    held = [(v, x) for v, x in pairs if id(x) in kept]
-    inputs, count = [*closed.jaxpr.invars, *(v for v, _ in held)], len(closed.jaxpr.invars)
-    others = [(v, x) for v, x in pairs if id(x) not in kept]
-    found = assembled(closed, closed.jaxpr.eqns, inputs=inputs, constants=others)
-    for change in changes:
-        found = change(found)
-    inputs, jaxpr = found.jaxpr.invars, found.jaxpr
-    held = list(zip(inputs[count:], (x for _, x in held), strict=True))
-    others = list(zip(jaxpr.constvars, found.consts, strict=True))
-    return assembled(
-        closed,
-        jaxpr.eqns,
-        inputs=inputs[:count],
-        outputs=jaxpr.outvars,
-        constants=[*held, *others],
-    )
+        return change(closed)
+    own, jaxpr = {id(x) for x in variables}, closed.jaxpr
+    pairs = [*zip(jaxpr.constvars, closed.consts, strict=True)]
+    held = [(v, x) for v, x in pairs if id(x) in own]
+    others = [(v, x) for v, x in pairs if id(x) not in own]
+    inputs, count = [*jaxpr.invars, *(v for v, _ in held)], len(jaxpr.invars)
+    found = change(assembled(closed, jaxpr.eqns, inputs=inputs, constants=others))
+    inputs, outputs = found.jaxpr.invars, found.jaxpr.outvars
+    constants = [*zip(inputs[count:], (x for _, x in held), strict=True)]
+    constants += zip(found.jaxpr.constvars, found.consts, strict=True)
+    inputs = inputs[:count]
+    return assembled(closed, found.jaxpr.eqns, inputs=inputs, outputs=outputs, constants=constants)
+
+
+def as_weak_as(b: Builder, x: Atom, v: Var) -> Atom:
+    """Return a value with a weak type if a variable has one, and without if it has none."""
+    is_weak = getattr(v.aval, "weak_type", False)  # Not all values are arrays.
+    if getattr(x.aval, "weak_type", False) == is_weak:
+        return x
+    params = {"new_dtype": x.aval.dtype, "weak_type": is_weak, "sharding": None}
+    return b.bind(_jax.primitive("convert_element_type"), (x,), params)

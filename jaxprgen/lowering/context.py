@@ -13,13 +13,7 @@ from jaxprgen.emit.values import Array, Dtype, Shape, Value
 from jaxprgen.errors import JaxprGenError, LoweringError, StaticShapeError
 from jaxprgen.ir import Builder
 from jaxprgen.lowering.graph import Step
-from jaxprgen.lowering.static import (
-    FOLD_LIMIT,
-    Reader,
-    Request,
-    ValueNeededError,
-    by_step,
-)
+from jaxprgen.lowering.static import FOLD_LIMIT, Reader, Request, ValueNeededError, by_step
 
 if TYPE_CHECKING:  # The driver makes contexts.
     from jaxprgen.lowering.driver import Lowering

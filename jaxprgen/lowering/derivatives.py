@@ -232,11 +232,7 @@ def call_with_pullback(
 
 
 def call_with_pushforward(
-    ctx: RuleContext,
-    graph: Any,
-    inputs: Sequence[Value],
-    name: str,
-    pushforward: Callable[[], Any],
+    ctx: RuleContext, graph: Any, inputs: Sequence[Value], name: str, pushforward: Callable[[], Any]
 ) -> list[Value]:
     """Lower a graph as a ``custom_jvp_call``.
 

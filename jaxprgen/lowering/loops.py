@@ -15,7 +15,7 @@ from jaxprgen.emit.random import Stream
 from jaxprgen.emit.recurrence import Loop, RecurrentState, RowWindow, StackedOutput, StepValues
 from jaxprgen.emit.sizes import as_size, require_at_least
 from jaxprgen.emit.values import INT64, Dtype, Value, full
-from jaxprgen.errors import ReverseModeError, ShapeMismatchError, StaticShapeError
+from jaxprgen.errors import ReverseModeError, StaticShapeError
 from jaxprgen.ir import current_builder
 from jaxprgen.lowering import nested
 from jaxprgen.lowering.context import RuleContext
@@ -189,15 +189,9 @@ def _state(
         rows = ctx.made(x)
         kept = rows.shape[0]
     depth = -min(taps)
-
-    def fails() -> ShapeMismatchError:
-        return ShapeMismatchError(
-            f"A loop reads {depth} rows before its own, but there are {rows.shape[0]} to start "
-            "with."
-        )
-
+    text = f"A loop reads {depth} rows before its own, but there are {rows.shape[0]} to start with."
     for n in (rows.shape[0], *([] if kept is None else [kept])):
-        require_at_least(n, depth, fails)
+        require_at_least(n, depth, text)
     return RecurrentState(rows, taps, _at_most(kept, None if taken is None else depth + taken))
 
 

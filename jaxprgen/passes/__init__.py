@@ -14,7 +14,7 @@ Each module and the modules of this package that it needs:
 - `validation`: compare what a program computes before and after a pass (`inputs`, `meaning`).
 - `pipeline`: run passes in turn, and check what each returns (`defaults`, `repeat_notes`,
   `validation`).
-- `observers`: print, compare, verify or time the passes of a pipeline (`pipeline`).
+- `observers`: print or time the passes of a pipeline (`pipeline`).
 - `elimination`: `EliminateDeadCode`, `EliminateCommonSubexpressions`.
 - `constant_folding`: `FoldConstants` evaluates equations whose operands are known.
 - `simplify`: `Simplify` applies algebraic identities.

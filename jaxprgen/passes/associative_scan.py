@@ -7,7 +7,7 @@ import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
@@ -173,13 +173,14 @@ def _solve_recurrence(batching: ScanBatching, recurrence: AffineRecurrence) -> d
     functions = StepFunctions(b, batching.env, n, recurrence)
     if len(recurrence.carries) == 1:
         (v,) = recurrence.carries
-        slopes, offset = functions.of(batching.loop.after[v])
+        function = functions.of[batching.loop.after[v]]
+        slope, offset = function[v], function.get(None)
         start = lax.reshape(b, batching.loop.carries[v], (1, *v.aval.shape))
-        if offset is not None and slopes[v] is functions.one:
-            whole = repeat_axes(b, offset, (n, *v.aval.shape))
+        if offset is not None and slope is functions.one:
+            whole = lax.broadcast_to(b, offset, (n, *v.aval.shape))
             return {v: lax.add(b, start, _cumulative(batching, "cumsum", whole))}
         if offset is None and not recurrence.is_matrix:
-            whole = repeat_axes(b, slopes[v], (n, *v.aval.shape))
+            whole = lax.broadcast_to(b, slope, (n, *v.aval.shape))
             return {v: lax.mul(b, start, _cumulative(batching, "cumprod", whole))}
     return _solve_by_prefixes(batching, recurrence, functions)
 
@@ -195,12 +196,12 @@ def _solve_by_prefixes(
     b, n, backwards = batching.b, batching.n, batching.loop.reverse
     carries, starts = recurrence.carries, batching.loop.carries
     by = functools.partial(slope_product, b, is_matrix=recurrence.is_matrix)
-    found = [functions.of(batching.loop.after[v]) for v in carries]
-    slopes = [functions.slope(f.slopes.get(v)) for f in found for v in carries]
+    ends = [batching.loop.after[v] for v in carries]
+    slopes = [functions.coefficient(x, v) for x in ends for v in carries]
     shape = (n, *np.broadcast_shapes(*(x.aval.shape[1:] for x in slopes)))
-    whole = [repeat_axes(b, x, shape) for x in slopes]
-    offsets = [functions.offset(f.offset) for f in found]
-    whole += [repeat_axes(b, x, (n, *functions.row)) for x in offsets]
+    whole = [lax.broadcast_to(b, x, shape) for x in slopes]
+    offsets = [functions.coefficient(x, None) for x in ends]
+    whole += [lax.broadcast_to(b, x, (n, *functions.row)) for x in offsets]
     if backwards:
         whole = [lax.rev(b, x, [0]) for x in whole]
     slopes, offsets = whole[: -len(carries)], whole[-len(carries) :]
@@ -254,20 +255,13 @@ def _dot(by: Callable[[Any, Any], Any], xs: Sequence[Any], ys: Sequence[Any]) ->
 # --- Affine recurrences --------------------------------------------------------------------------
 
 
-class AffineFunction(NamedTuple):
-    """An affine function of carries, for all steps: the sum of slopes times carries, and an offset.
+AffineFunction: TypeAlias = Mapping[Any, Atom]
+"""An affine function of carries, for all steps: its slope for each carry, and its offset by None.
 
-    Attributes
-    ----------
-    slopes : dict of Var to Atom
-        The slope for each carry. Its shape is ``(n or 1, ...)``; the trailing axes broadcast
-        against the carry. In recurrences with matrices, its shape is ``(n or 1, k, k)``.
-    offset : Atom or None
-        The offset, which broadcasts against ``(n, ...)``. None stands for zero.
-    """
-
-    slopes: dict[Any, Atom]
-    offset: Atom | None
+Those that are left out are zero. The shape of a slope is ``(n or 1, ...)``; the trailing axes
+broadcast against the carry. In recurrences with matrices, its shape is ``(n or 1, k, k)``. An
+offset broadcasts against ``(n, ...)``.
+"""
 
 
 class AffineRecurrence(NamedTuple):
@@ -427,71 +421,79 @@ class StepFunctions:
         The number of steps.
     recurrence : AffineRecurrence
         The carries and the equations that change them.
+
+    Attributes
+    ----------
+    of : dict of Var to AffineFunction
+        The function that computes each variable of a step.
+    one : Atom
+        The slope of a carry itself.
     """
 
     def __init__(
         self, b: Builder, env: dict[Any, MaybeBatched], n: int, recurrence: AffineRecurrence
     ) -> None:
-        self.b, self.env, self.n, self.recurrence = b, env, n, recurrence
+        self.b, self.env, self.n, self.is_matrix = b, env, n, recurrence.is_matrix
         self.row: tuple[int, ...] = recurrence.carries[0].aval.shape
         self.dtype = recurrence.carries[0].aval.dtype
         self.one = self._one()
-        self.found: dict[Any, AffineFunction] = {
-            v: AffineFunction({v: self.one}, None) for v in recurrence.carries
-        }
+        self.of: dict[Any, AffineFunction] = {v: {v: self.one} for v in recurrence.carries}
         around = b.source_info
         for e in recurrence.equations:
             b.source_info = _jax.within(around, e.source_info)
-            self.found[e.outvars[0]] = self._function(e)
+            self.of[e.outvars[0]] = self._function(e)
         b.source_info = around
 
-    def of(self, x: Any) -> AffineFunction:
-        """Return the affine function that computes a variable of the step."""
-        return self.found[x]
-
-    def slope(self, x: Atom | None) -> Atom:
-        """Return a slope, or zeros if it is None."""
-        return self._zero(self.one.aval.shape) if x is None else x
-
-    def offset(self, x: Atom | None) -> Atom:
-        """Return an offset, or zeros if it is None."""
-        return self._zero((1,) * (1 + len(self.row))) if x is None else x
-
-    def _zero(self, shape: tuple[int, ...]) -> Atom:
-        return lax.full(self.b, 0, shape, self.dtype)
+    def coefficient(self, x: Any, key: Any) -> Atom:
+        """Return a slope, or the offset, of the function that computes a variable."""
+        found = self.of[x].get(key)
+        shape = (1,) * (1 + len(self.row)) if key is None else self.one.aval.shape
+        return lax.full(self.b, 0, shape, self.dtype) if found is None else found
 
     def _one(self) -> Atom:
-        if not self.recurrence.is_matrix:
+        if not self.is_matrix:
             return lax.full(self.b, 1, (1,) * (1 + len(self.row)), self.dtype)
         shape = 1, *self.row, *self.row
         rows, columns = (lax.iota(self.b, np.dtype(np.int32), shape, d) for d in (1, 2))
         return lax.convert_element_type(self.b, lax.eq(self.b, rows, columns), self.dtype)
 
     def _function(self, eqn: JaxprEqn) -> AffineFunction:
-        read = [self.found.get(x) if type(x) is Var else None for x in eqn.invars]
         name = eqn.primitive.name
         if name in ("add", "add_any", "sub"):
-            return self._sum(eqn, read)
+            return self._sum(*map(self._read, eqn.invars), minus=name == "sub")
         if name == "select_n":
-            return self._choice(eqn, read)
-        (function,) = (f for f in read if f is not None)
-        others = [self._operand(x) for x, f in zip(eqn.invars, read, strict=True) if f is None]
+            which, *cases = eqn.invars
+            return self._choice(self._operand(which), [*map(self._read, cases)])
+        (function,) = (self.of[x] for x in eqn.invars if self._is_carried(x))
+        others = [self._operand(x) for x in eqn.invars if not self._is_carried(x)]
         if name == "dot_general":
-            return self._product(eqn, function)
-        slopes = {
-            v: self._scaled(eqn, s, others, self.recurrence.is_matrix)
-            for v, s in function.slopes.items()
-        }
-        offset = function.offset
-        return AffineFunction(
-            slopes, None if offset is None else self._scaled(eqn, offset, others, False)
-        )
+            return self._product(eqn, others[0], function)
+        return {key: self._scaled(eqn, key, x, others) for key, x in function.items()}
 
-    def _scaled(self, eqn: JaxprEqn, x: Atom, others: Sequence[Atom], is_matrix: bool) -> Atom:
+    def _is_carried(self, x: Any) -> bool:
+        return type(x) is Var and x in self.of
+
+    def _read(self, x: Any) -> AffineFunction:
+        return self.of[x] if self._is_carried(x) else {None: self._operand(x)}
+
+    def _operand(self, x: Any) -> Atom:
+        """Return a known operand with an axis of steps, and the rank of the carries after it."""
+        atom, is_batched = lookup(self.env, x)
+        shape = atom.aval.shape
+        lead = (shape[0],) if is_batched else (1,)
+        own = shape[is_batched:] or (1,) * len(self.row)
+        return atom if shape == (*lead, *own) else lax.reshape(self.b, atom, (*lead, *own))
+
+    def _beside(self, key: Any, x: Atom) -> Atom:
+        """Return a known operand in a shape that broadcasts against a slope, or the offset."""
+        if key is None or not self.is_matrix:
+            return x
+        return lax.reshape(self.b, x, (*x.aval.shape, 1))
+
+    def _scaled(self, eqn: JaxprEqn, key: Any, x: Atom, others: Sequence[Atom]) -> Atom:
         """Apply an equation to a slope or an offset in place of the operand with carries."""
         b, name = self.b, eqn.primitive.name
-        if is_matrix:
-            others = [lax.reshape(b, y, (*y.aval.shape, 1)) for y in others]
+        others = [self._beside(key, y) for y in others]
         if name == "mul":
             return lax.mul(b, x, *others)
         if name == "div":
@@ -501,92 +503,39 @@ class StepFunctions:
         aval: Any = eqn.outvars[0].aval
         return lax.convert_element_type(b, x, aval.dtype)
 
-    def _sum(self, eqn: JaxprEqn, read: Sequence[AffineFunction | None]) -> AffineFunction:
-        b, minus = self.b, eqn.primitive.name == "sub"
-        first, second = (
-            AffineFunction({}, self._operand(x)) if f is None else f
-            for x, f in zip(eqn.invars, read, strict=True)
-        )
-        slopes = dict(first.slopes)
-        for v, s in second.slopes.items():
-            slopes[v] = _added(b, slopes.get(v), s, minus)
-        offset = first.offset
-        if second.offset is not None:
-            offset = _added(b, offset, second.offset, minus)
-        return AffineFunction(slopes, offset)
+    def _sum(self, first: AffineFunction, second: AffineFunction, *, minus: bool) -> AffineFunction:
+        b, found = self.b, dict(first)
+        for key, x in second.items():
+            if key in found:
+                found[key] = (lax.sub if minus else lax.add)(b, found[key], x)
+            else:
+                found[key] = lax.neg(b, x) if minus else x
+        return found
 
-    def _choice(self, eqn: JaxprEqn, read: Sequence[AffineFunction | None]) -> AffineFunction:
-        """Select between functions by a known condition; a missing slope or offset is zero."""
-        which, *cases = eqn.invars
-        functions = [
-            AffineFunction({}, self._operand(x)) if f is None else f
-            for x, f in zip(cases, read[1:], strict=True)
-        ]
-        by = self._operand(which)
-        carries = dict.fromkeys(v for f in functions for v in f.slopes)
-        slopes = {
-            v: self._chosen(by, [f.slopes.get(v) for f in functions], self.recurrence.is_matrix)
-            for v in carries
-        }
-        if all(f.offset is None for f in functions):
-            return AffineFunction(slopes, None)
-        return AffineFunction(slopes, self._chosen(by, [f.offset for f in functions], False))
+    def _choice(self, which: Atom, cases: Sequence[AffineFunction]) -> AffineFunction:
+        """Select between functions by a known condition."""
+        keys = dict.fromkeys(key for f in cases for key in f)
+        return {k: self._chosen(self._beside(k, which), [f.get(k) for f in cases]) for k in keys}
 
-    def _chosen(self, which: Atom, cases: Sequence[Atom | None], is_matrix: bool) -> Atom:
-        b = self.b
-        if is_matrix:
-            which = lax.reshape(b, which, (*which.aval.shape, 1))
-        shapes = [which.aval.shape, *(x.aval.shape for x in cases if x is not None)]
-        shape = np.broadcast_shapes(*shapes)
-        dtype = next(x.aval.dtype for x in cases if x is not None)
-        zero = lax.full(b, 0, shape, dtype)
-        full = [zero if x is None else repeat_axes(b, x, shape) for x in cases]
-        return lax.select_n(b, repeat_axes(b, which, shape), *full)
+    def _chosen(self, which: Atom, cases: Sequence[Atom | None]) -> Atom:
+        b, present = self.b, [x.aval for x in cases if x is not None]
+        shape = np.broadcast_shapes(which.aval.shape, *(aval.shape for aval in present))
+        zero = lax.full(b, 0, shape, present[0].dtype)
+        full = [zero if x is None else lax.broadcast_to(b, x, shape) for x in cases]
+        return lax.select_n(b, lax.broadcast_to(b, which, shape), *full)
 
-    def _product(self, eqn: JaxprEqn, function: AffineFunction) -> AffineFunction:
+    def _product(self, eqn: JaxprEqn, matrix: Atom, function: AffineFunction) -> AffineFunction:
         """Multiply a known matrix by a function."""
-        b = self.b
-        operands: Any = eqn.invars
-        first = type(operands[1]) is Var and operands[1] in self.found
-        pair = eqn.params["dimension_numbers"][0]
-        own = pair[0 if first else 1][0]
-        operand = lookup(self.env, operands[0 if first else 1])
-        matrix = self._aligned(operand)
-        if own == 0:
-            matrix = lax.transpose(b, matrix, (0, 2, 1))
-        slopes = {
-            v: matrix if s is self.one else slope_product(b, matrix, s, is_matrix=True)
-            for v, s in function.slopes.items()
-        }
-        offset = function.offset
-        return AffineFunction(
-            slopes, None if offset is None else slope_product(b, matrix, offset, is_matrix=True)
+        contracted, _ = eqn.params["dimension_numbers"]
+        ((axis,),) = (
+            axes for x, axes in zip(eqn.invars, contracted, strict=True) if not self._is_carried(x)
         )
-
-    def _operand(self, x: Any) -> Atom:
-        """Return a known operand with an axis of steps, and the rank of the carries after it."""
-        return self._aligned(lookup(self.env, x))
-
-    def _aligned(self, x: MaybeBatched) -> Atom:
-        shape = x.atom.aval.shape
-        lead = (shape[0],) if x.is_batched else (1,)
-        own = shape[x.is_batched :] or (1,) * len(self.row)
-        return x.atom if shape == (*lead, *own) else lax.reshape(self.b, x.atom, (*lead, *own))
-
-
-def _added(b: Builder, x: Atom | None, y: Atom, minus: bool) -> Atom:
-    if x is None:
-        return lax.neg(b, y) if minus else y
-    return (lax.sub if minus else lax.add)(b, x, y)
-
-
-def repeat_axes(b: Builder, x: Atom, shape: tuple[int, ...]) -> Atom:
-    """Repeat an array along its axes of size one."""
-    if x.aval.shape == shape:
-        return x
-    kept = [d for d, k in enumerate(x.aval.shape) if k == shape[d]]
-    narrow = tuple(x.aval.shape[d] for d in kept)
-    return lax.broadcast_in_dim(b, lax.reshape(b, x, narrow), shape, kept)
+        if axis == 0:
+            matrix = lax.transpose(self.b, matrix, (0, 2, 1))
+        return {
+            key: matrix if x is self.one else slope_product(self.b, matrix, x, is_matrix=True)
+            for key, x in function.items()
+        }
 
 
 def slope_product(b: Builder, x: Atom, y: Atom, *, is_matrix: bool) -> Atom:
@@ -594,5 +543,5 @@ def slope_product(b: Builder, x: Atom, y: Atom, *, is_matrix: bool) -> Atom:
     if not is_matrix:
         return lax.mul(b, x, y)
     n = max(x.aval.shape[0], y.aval.shape[0])
-    x, y = (repeat_axes(b, z, (n, *z.aval.shape[1:])) for z in (x, y))
+    x, y = (lax.broadcast_to(b, z, (n, *z.aval.shape[1:])) for z in (x, y))
     return lax.dot_general(b, x, y, ((2,), (1,)), ((0,), (0,)))

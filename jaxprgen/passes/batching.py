@@ -54,8 +54,7 @@ def with_batch_axis(b: Builder, x: MaybeBatched, n: int) -> Atom:
     """Return the value with a batch axis of ``n`` rows; a shared value is repeated."""
     if x.is_batched:
         return x.atom
-    shape = x.atom.aval.shape
-    return lax.broadcast_in_dim(b, x.atom, (n, *shape), range(1, len(shape) + 1))
+    return lax.broadcast_to(b, x.atom, (n, *x.atom.aval.shape))
 
 
 def lookup(env: Mapping[Any, MaybeBatched], x: Atom) -> MaybeBatched:

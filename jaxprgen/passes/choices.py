@@ -8,13 +8,7 @@ from typing import Any, NamedTuple
 from jaxprgen import _jax
 from jaxprgen._jax import Jaxpr, Var
 from jaxprgen.passes.copies import Copies, Kept, nbytes
-from jaxprgen.passes.costs import (
-    CostModel,
-    Work,
-    elements,
-    kernel_starts,
-    total,
-)
+from jaxprgen.passes.costs import CostModel, Work, elements, kernel_starts, total
 from jaxprgen.passes.kernels import Kernels, is_join, is_kernel
 from jaxprgen.passes.recurrences import connected
 from jaxprgen.passes.repeats import Colouring, Node
@@ -315,10 +309,7 @@ class Prices:
         return taken_apart(rows + copies)
 
     def of_loops(
-        self,
-        loops: Sequence[tuple[Copies, Kept]],
-        packs: Iterable[Copies],
-        alone: Iterable[Node],
+        self, loops: Sequence[tuple[Copies, Kept]], packs: Iterable[Copies], alone: Iterable[Node]
     ) -> Price:
         """Return what it costs to make loops of all steps, and of what that makes of other groups.
 

@@ -65,7 +65,7 @@ def either(a: Condition, b: Condition) -> Condition:
     if not (a and b):
         return a or b
     found = _simplified(a | b)
-    return found if _size(found) <= _MOST else ALWAYS
+    return found if size(found) <= _MOST else ALWAYS
 
 
 def both(a: Condition, b: Condition) -> Condition:
@@ -76,10 +76,10 @@ def both(a: Condition, b: Condition) -> Condition:
     if a == ALWAYS or b == ALWAYS:
         return b if a == ALWAYS else a
     if len(a) * len(b) > _MOST:
-        return min(a, b, key=_size)
+        return min(a, b, key=size)
     joined = {c | d for c in a for d in b}
     found = _simplified(c for c in joined if not any(case.otherwise in c for case in c))
-    return min(a, b, key=_size) if found == ALWAYS or _size(found) > _MOST else found
+    return min(a, b, key=size) if found == ALWAYS or size(found) > _MOST else found
 
 
 def _simplified(clauses: Iterable[Clause]) -> Condition:
@@ -122,7 +122,8 @@ def opposite(condition: Condition) -> Condition:
     return found
 
 
-def _size(condition: Condition) -> int:
+def size(condition: Condition) -> int:
+    """Return the number of cases of a condition."""
     return sum(map(len, condition))
 
 

@@ -323,10 +323,7 @@ _FACTORING = frozenset(
 _PRECOMPILED = _FACTORING | {"conv_general_dilated", "fft", "optimization_barrier"}
 """XLA calls a library routine for these, or emits nothing."""
 _APART = frozenset(
-    {
-        *_FACTORING,
-        *("dynamic_slice", "dynamic_update_slice", "gather", "concatenate"),
-    }
+    {*_FACTORING, *("dynamic_slice", "dynamic_update_slice", "gather", "concatenate")}
 )
 _SMALL = 64
 """Of fewer products of numbers, XLA compiles a matrix product instead of calling a library."""

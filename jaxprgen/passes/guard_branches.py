@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from jaxprgen.passes.conditions import (
     either,
     moved,
     opposite,
+    size,
 )
 from jaxprgen.passes.inlining import Inline
 from jaxprgen.passes.meaning import Meaning
@@ -275,7 +276,7 @@ class Guards:
             if not is_hazard and is_linear(eqn) and all(_is_finite(x, finite) for x in eqn.invars):
                 finite.update(eqn.outvars)
             # If the reach is not passed on whole, masks before the equation do not suffice.
-            is_lost = any(c != NEVER and _count(c) < _count(reach) for c, _ in operands)
+            is_lost = any(c != NEVER and size(c) < size(reach) for c, _ in operands)
             if is_lost or (not is_hazard and all(x in clean for _, x in operands)):
                 clean.update(eqn.outvars)
         return finite, clean
@@ -412,10 +413,6 @@ def _narrowed(condition: Condition, further: Condition) -> Condition:
     return found if all(any(c <= d for c in condition) for d in found) else condition
 
 
-def _count(condition: Condition) -> int:
-    return sum(map(len, condition))
-
-
 # --- Rewriting --------------------------------------------------------------------------------
 
 
@@ -468,14 +465,22 @@ class _Writer:
     def _still_and_read_by_masks(self) -> set[int]:
         """Return the equations without derivatives that predicates of masks need."""
         conditions = (condition for masks in self._masks for condition in masks.values())
-        pending = [x.predicate for condition in conditions for clause in condition for x in clause]
-        seen: set[int] = set()
+        predicates = [
+            x.predicate for condition in conditions for clause in condition for x in clause
+        ]
+        needed = self._before(predicates)
+        return {i for i in needed if not any(map(is_inexact, self._eqns[i].outvars))}
+
+    def _before(self, variables: Iterable[Any]) -> list[int]:
+        """Return the equations that are not there yet and that variables need, in order."""
+        pending, found = [*variables], set[int]()
         while pending:
-            i = self._makers.get(pending.pop())
-            if i is not None and i not in seen:
-                seen.add(i)
+            v = pending.pop()
+            i = self._makers.get(v)
+            if i is not None and not (i in found or i in self._done or v in self._raw):
+                found.add(i)
                 pending += [x for x in self._eqns[i].invars if type(x) is Var]
-        return {i for i in seen if not any(map(is_inexact, self._eqns[i].outvars))}
+        return sorted(found)
 
     def equations(self) -> list[JaxprEqn]:
         """Return the equations with masks."""
@@ -538,22 +543,11 @@ class _Writer:
 
     def _unmasked(self, v: Any) -> Any:
         """Return a variable as it is without masks, and append what computes it."""
-        pending = [v]
-        while pending:
-            x = pending[-1]
-            i = self._makers.get(x)
-            if i is None or self._is_there(x):
-                pending.pop()
-                continue
+        for i in self._before([v]):
             eqn = self._eqns[i]
-            needed = [y for y in eqn.invars if type(y) is Var and not self._is_there(y)]
-            if needed:
-                pending += needed
-                continue
-            pending.pop()
             self._flush()
             if i in self._differs:
-                operands = {y: self._value(y) for y in eqn.invars if type(y) is Var}
+                operands = {x: self._value(x) for x in eqn.invars if type(x) is Var}
                 self._raw.update(self._b.copy(eqn, operands))
                 self._flush()
             else:
@@ -563,10 +557,6 @@ class _Writer:
     def _value(self, v: Any) -> Any:
         """Return what holds the value of a variable, with masks or without."""
         return self._raw.get(v) or self.masked.get(v, v)
-
-    def _is_there(self, v: Any) -> bool:
-        i = self._makers.get(v)
-        return i is None or v in self._raw or i in self._done
 
     def _flush(self) -> None:
         self._result += self._b.take()

@@ -11,7 +11,7 @@ from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder
 from jaxprgen.ir.liveness import are_same
-from jaxprgen.ir.rewriting import each_program, with_equations
+from jaxprgen.ir.rewriting import as_weak_as, each_program, with_equations
 from jaxprgen.passes.meaning import Meaning
 
 
@@ -103,12 +103,3 @@ def bound_to(b: Builder, results: Sequence[Atom], variables: Sequence[Any]) -> l
         )
         for e in b.equations_from(0)
     ]
-
-
-def as_weak_as(b: Builder, x: Atom, v: Var) -> Atom:
-    """Return a value with a weak type if a variable has one, and without if it has none."""
-    is_weak = getattr(v.aval, "weak_type", False)  # Not all values are arrays.
-    if getattr(x.aval, "weak_type", False) == is_weak:
-        return x
-    params = {"new_dtype": x.aval.dtype, "weak_type": is_weak, "sharding": None}
-    return b.bind(_jax.primitive("convert_element_type"), (x,), params)

@@ -12,8 +12,8 @@ from jaxprgen import _jax
 from jaxprgen._jax import Var, identity
 from jaxprgen.ir import Atom, Builder, primitives as lax
 from jaxprgen.ir.redundancy import literal_key
+from jaxprgen.ir.rewriting import as_weak_as
 from jaxprgen.passes.batching import MaybeBatched, NotBatchableError, batch, with_batch_axis
-from jaxprgen.passes.inlining import as_weak_as
 from jaxprgen.passes.repeats import CHAINS, Node, reads_a_block
 from jaxprgen.passes.sums import Stretch, stretches
 from jaxprgen.passes.unbatching import REDUCTIONS

@@ -67,14 +67,12 @@ class FusionCluster:
         The variables that have rows, and the axis along which the rows lie.
     unbatched : dict of int to Unbatched
         How each equation computes one row, by the identity of the equation.
-    reductions : list of JaxprEqn
-        The reductions over all rows, in order.
     shifted : dict of int to ShiftedExponentials
         The sums of exponentials, by the identity of each equation that belongs to one.
     producers : list of JaxprEqn
         The fused equations before the loop, in order.
     consumers : list of JaxprEqn
-        The fused equations after the loop, in order, except for the reductions.
+        The fused equations after the loop, in order.
     freed : list of Var
         The stacked results that only the cluster reads, and that need not be stacked.
     inside : dict of int to JaxprEqn
@@ -104,6 +102,11 @@ class FusionCluster:
             pass
 
     @property
+    def reductions(self) -> list[JaxprEqn]:
+        """The fused reductions over all rows, in order."""
+        return [e for e in self.consumers if id(e) not in self.unbatched]
+
+    @property
     def is_profitable(self) -> bool:
         """Whether an array of all rows is no longer needed."""
         return bool(self.freed or self.producers)
@@ -114,7 +117,6 @@ class FusionCluster:
         self.row_axes: dict[Any, int] = dict.fromkeys(self.stacked, 0)
         self.unbatched: dict[int, Unbatched] = {}
         self.shifted: dict[int, ShiftedExponentials] = {}
-        self.reductions: list[JaxprEqn] = []
         self.consumers: list[JaxprEqn] = []
         self.producers: list[JaxprEqn] = []
         self.dependent: set[Any] = set(self.loop.outvars)
@@ -122,7 +124,6 @@ class FusionCluster:
         self.made: dict[Any, JaxprEqn] = {}
         for e in self.after_loop:
             self._consider(e)
-        self.inside = {id(e): e for e in [*self.consumers, *self.reductions]}
         self._drop_unfusible()
         self._take_producers()
         wrong = self._misplaced()
@@ -154,7 +155,7 @@ class FusionCluster:
         if sums and not self._continues_sum(eqn):
             return
         if self._is_reduction(eqn):
-            self.reductions.append(eqn)
+            self.consumers.append(eqn)
             if eqn.primitive.name == "reduce_max":
                 self.shifts[eqn.outvars[0]] = eqn
             if sums:
@@ -252,22 +253,19 @@ class FusionCluster:
 
     def _drop_unfusible(self) -> None:
         """Drop equations with results that are read elsewhere, until nothing changes."""
-        while True:
+        before = -1
+        while before != len(self.consumers):
+            before = len(self.consumers)
+            self.inside = {id(e): e for e in self.consumers}
             self.freed = [v for v in self.stacked if self._is_internal(v)]
             touched: set[Any] = set(self.freed)
-            for e in [*self.consumers, *self.reductions]:
+            for e in self.consumers:
                 if not touched.isdisjoint(x for x in e.invars if type(x) is Var):
                     touched.update(e.outvars)
             ends = {id(e) for e in self.reductions if touched.isdisjoint(e.outvars)}
-            kept = {i: e for i, e in self.inside.items() if i not in ends and self._may_stay(e)}
-            is_settled = len(kept) == len(self.inside)
-            self.inside = kept
-            self.consumers = [e for e in self.consumers if id(e) in kept]
-            self.reductions = [e for e in self.reductions if id(e) in kept]
-            if is_settled:
-                break
+            self.consumers = [e for e in self.consumers if id(e) not in ends and self._may_stay(e)]
         if self._bytes(v for e in self.reductions for v in e.outvars) >= self._bytes(self.freed):
-            self.inside, self.consumers, self.reductions, self.freed = {}, [], [], []
+            self.inside, self.consumers, self.freed = {}, [], []
 
     def _bytes(self, variables: Iterable[Any]) -> float:
         return sum(_jax.nbytes(v.aval) for v in variables)
@@ -301,7 +299,7 @@ class FusionCluster:
             self._want(x, 0)
         others = (*self.given.constants.values(), *self.given.carries.values())
         fixed = {x for x in others if type(x) is Var}
-        for e in [*self.consumers, *self.reductions]:
+        for e in self.consumers:
             for x, axis in zip(e.invars, self.axes(e), strict=True):
                 self._want(x, axis)
         self.inside[id(self.loop)] = self.loop
@@ -332,11 +330,6 @@ class FusionCluster:
     def _want(self, x: Any, axis: int | None) -> None:
         if type(x) is Var:
             self.wanted.setdefault(x, set()).add(axis)
-
-    def consumers_in_order(self) -> list[JaxprEqn]:
-        """Return the consumers and reductions in the order of the program."""
-        moved = {id(e) for e in self.producers}
-        return [e for e in self.after_loop if id(e) in self.inside and id(e) not in moved]
 
     def split_program(self) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
         """Return the equations of the program before and after the fused loop."""
@@ -499,10 +492,8 @@ class _FusedLoop:
         is_whole = id(eqn) in self.cluster.shifted or any(e is eqn for e in maxima)
         if len(eqn.params.get("axes", ())) < 2 or is_whole:
             return None
-        (axis,) = self.cluster.axes(eqn)
-        if axis is None:
-            return None
-        aval: Any = eqn.invars[0].aval
+        x: Any = eqn.invars[0]
+        axis, aval = self.cluster.row_axes[x], x.aval
         shape = (*aval.shape[:axis], 1, *aval.shape[axis + 1 :])
         return eqn.outvars[0], aval.update(shape=shape)
 
@@ -535,7 +526,7 @@ class _FusedLoop:
         )
         pairs = zip(cluster.loop.outvars[len(loop.carries) :], stacked, strict=True)
         self.blocks |= {v: _block(b, x) for v, x in pairs if v in read}
-        for e in cluster.consumers_in_order():
+        for e in cluster.consumers:
             self._bind(b, e)
         sums: dict[Any, Atom] = dict(zip(self.before.values(), identities, strict=True))
         carries = {**loop.carries, **sums}

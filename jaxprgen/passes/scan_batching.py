@@ -373,10 +373,9 @@ def in_place_of(
     return bound_to(b, results, eqn.outvars)
 
 
-def slice_steps(b: Builder, x: Atom, start: int, stop: int, stride: int = 1) -> Atom:
+def slice_steps(b: Builder, x: Atom, start: int, stop: int) -> Atom:
     """Emit a slice along the first axis; the array itself if that is all of it."""
     n, *row = x.aval.shape
-    if (start, stop, stride) == (0, n, 1):
+    if (start, stop) == (0, n):
         return x
-    low, high = [start, *[0] * len(row)], [stop, *row]
-    return lax.slice(b, x, low, high, [stride, *[1] * len(row)])
+    return lax.slice(b, x, [start, *[0] * len(row)], [stop, *row], [1] * (1 + len(row)))

@@ -18,22 +18,16 @@ import numpy as np
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Literal, Var
 from jaxprgen.ir import Atom, Builder, primitives as lax
 from jaxprgen.ir.liveness import uses_of
-from jaxprgen.ir.rewriting import with_equations
+from jaxprgen.ir.rewriting import as_weak_as, with_equations
 from jaxprgen.passes.constant_folding import Constants
 from jaxprgen.passes.costs import CostModel, Work
-from jaxprgen.passes.inlining import as_weak_as
 from jaxprgen.passes.packs import windows
 from jaxprgen.passes.repeats import is_known
 
 Place = tuple[int, ...]
 Index = Callable[[Sequence[Any]], "list[int] | None"]
 COMBINING: Mapping[str, Callable[..., Var]] = MappingProxyType(
-    {
-        "scatter-add": lax.add,
-        "scatter-mul": lax.mul,
-        "add": lax.add,
-        "add_any": lax.add,
-    }
+    {"scatter-add": lax.add, "scatter-mul": lax.mul, "add": lax.add, "add_any": lax.add}
 )
 """How primitives combine a block with what is there; others replace it."""
 READING = ("slice", "dynamic_slice", "gather")

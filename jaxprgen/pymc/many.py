@@ -14,7 +14,7 @@ import jax
 
 from jaxprgen import _jax
 from jaxprgen.errors import ArgumentShapeError
-from jaxprgen.ir.inner import inner_programs
+from jaxprgen.ir.programs import summed
 
 MEMORY = 2**28
 """The number of bytes that the intermediate values of one chunk may take."""
@@ -72,7 +72,9 @@ def over_draws(f: Callable[..., Any], *, memory: int | None = None) -> Callable[
             lambda args: f(*jax.tree.map(lambda x: x[0], args)), return_shape=True
         )
         program, types = first(args)
-        size = int((MEMORY if memory is None else memory) // max(1, _nbytes(program)))
+        # The bytes of all results, as if none of them was fused or freed.
+        nbytes = summed(program.jaxpr.eqns, lambda e: sum(_jax.nbytes(v.aval) for v in e.outvars))
+        size = int((MEMORY if memory is None else memory) // max(1, nbytes))
         return many(*args) if size >= count else _in_chunks(many, args, types, count, max(1, size))
 
     return mapped
@@ -93,15 +95,6 @@ def _in_chunks(many: Callable[..., Any], args: Any, types: Any, count: int, size
 
     empty = jax.tree.map(lambda t: jax.numpy.empty((count, *t.shape), t.dtype), types)
     return jax.lax.fori_loop(0, -(-count // size), step, empty)
-
-
-def _nbytes(program: Any) -> float:
-    """Return the bytes of all results, as if none of them was fused or freed."""
-    return sum(
-        sum(_jax.nbytes(v.aval) for v in eqn.outvars)
-        + sum(_nbytes(inner.program) for inner in inner_programs(eqn))
-        for eqn in _jax.open_jaxpr(program).eqns
-    )
 
 
 def postprocessed(

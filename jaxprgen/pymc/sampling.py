@@ -148,9 +148,7 @@ def _check_nutpie(model: Any, made: Sequence[Any]) -> None:
 
 
 def _graph_as_function(
-    fallback: Fallback,
-    inputs: Sequence[Any] | None = None,
-    outputs: Sequence[Any] | None = None,
+    fallback: Fallback, inputs: Sequence[Any] | None = None, outputs: Sequence[Any] | None = None
 ) -> Callable[..., list[Any]]:
     """Compile a graph, with the present values of its shared variables, as PyMC does by JAX."""
     graph = lowered(list(outputs or ()))

@@ -18,7 +18,6 @@ from jaxprgen.emit.lazy import forced
 from jaxprgen.emit.shape import expand_dims, squeeze
 from jaxprgen.emit.sizes import require_equal
 from jaxprgen.emit.values import Value, atoms, value_of
-from jaxprgen.errors import ShapeMismatchError
 from jaxprgen.lowering import nested
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.registry import is_supported, lowers
@@ -86,9 +85,7 @@ def _size(
     (_, size), *rest = own
     shapes = ", ".join(str(x.shape) for x in xs)
     for _, n in rest:
-        require_equal(
-            n, size, lambda: ShapeMismatchError(f"Leading axes of shapes {shapes} differ.")
-        )
+        require_equal(n, size, f"Leading axes of shapes {shapes} differ.")
     return size
 
 

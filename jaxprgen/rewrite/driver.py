@@ -19,7 +19,7 @@ from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.errors import InvalidRuleError, RewriteCycleError
 from jaxprgen.ir import Builder, current_builder, redundancy
 from jaxprgen.ir.liveness import uses_of
-from jaxprgen.ir.rewriting import each_program, with_equations
+from jaxprgen.ir.rewriting import as_weak_as, each_program, with_equations
 from jaxprgen.rewrite.graph import Graph
 from jaxprgen.rewrite.index import IndexedRule, RuleIndex, indexed
 from jaxprgen.rewrite.matching import Matcher
@@ -283,15 +283,12 @@ def _emitted(rule: Rule, match: Match, eqn: JaxprEqn) -> Any:
 
     It is None if only the sharding, or the mesh axes over which a value varies, are others.
     """
-    aval: Any = eqn.outvars[0].aval
+    root: Any = eqn.outvars[0]
     try:
-        found: Any = rule.emit(match, aval).atom()
+        found: Any = rule.emit(match, root.aval).atom()
     except InvalidRuleError as error:
         frame = _jax.frame_of(eqn.source_info)
         where = f", {frame.built}" if frame else ""
         raise error.at(f"  in {eqn.primitive}{where}") from error.__cause__
-    if found.aval.weak_type != aval.weak_type:
-        params = {"new_dtype": aval.dtype, "weak_type": aval.weak_type, "sharding": None}
-        primitive = _jax.primitive("convert_element_type")
-        found = current_builder().bind_multiple(primitive, [found], params)[0]
-    return found if found.aval == aval else None
+    found = as_weak_as(current_builder(), found, root)
+    return found if found.aval == root.aval else None

@@ -17,7 +17,7 @@ from jaxprgen.arguments.specs import in_scope, parse_type, scope_with
 from jaxprgen.emit.sizes import asserted
 from jaxprgen.errors import ArgumentTypeError, ExportError
 from jaxprgen.export.exporting import Exportable
-from jaxprgen.ir.describe import line_text
+from jaxprgen.ir.describe import place_text
 from jaxprgen.lowering.graph import Plan
 from jaxprgen.runtime.program import CALLBACKS, Options, Program, is_small
 from jaxprgen.runtime.specialize import Specializer
@@ -156,7 +156,7 @@ def refuse_callbacks(plan: Plan, name: str, jaxpr: Jaxpr) -> None:
         ops.setdefault(id(step.source_info.traceback), {})[str(step.node.op)] = None
     for eqn in _jax.every_equation(jaxpr):
         frame = _jax.frame_of(eqn.source_info)
-        where = f"\n{line_text(frame)}" if frame else ""
+        where = f"\n{place_text(frame.place)}" if frame else ""
         if eqn.primitive.name in CALLBACKS:
             found = ops.get(id(eqn.source_info.traceback), {"an Op of an inner graph": None})
             raise ExportError(

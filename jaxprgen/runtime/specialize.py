@@ -269,7 +269,7 @@ class Specializer:
             name = self._options.name
             closed = builder.build(outputs, name=name, arg_names=names, result_names=results)
             emitted = time.perf_counter()
-            closed = without_values(closed, shared, [self._options.passes])
+            closed = without_values(closed, shared, self._options.passes)
         if mesh is not None:
             values = {id(x): array for x, array in zip(shared, given, strict=True)}
             held = types_of_held([values.get(id(x), x) for x in closed.consts])

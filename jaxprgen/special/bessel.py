@@ -123,10 +123,7 @@ def _exponent(
     cubic = v * (2 * (a * c - b * d) - p), v * (2 * (a * d + b * c) - q)
     if rotated is None:
         return s * real + cubic[0], s * imaginary + cubic[1]
-    return (
-        s * real - rotated * imaginary + cubic[0],
-        s * imaginary + rotated * real + cubic[1],
-    )
+    return s * real - rotated * imaginary + cubic[0], s * imaginary + rotated * real + cubic[1]
 
 
 def _upright(s: Value, v: Value) -> Value:
@@ -158,12 +155,7 @@ def _slanted(s: Value, rotated: Value, v: Value, factor: Value) -> tuple[Value, 
     step = 2 * end / count
 
     def part(
-        k: Value,
-        s: Value,
-        rotated: Value,
-        v: Value,
-        scale: Value,
-        above: Value,
+        k: Value, s: Value, rotated: Value, v: Value, scale: Value, above: Value
     ) -> list[Value]:
         p = scale * ((k + 0.5) * step - end)
         e = ew.exp(-p)

@@ -198,9 +198,7 @@ def _whole(x: Value) -> Value:
     return (x <= 0) & ew.equal(x, ew.floor(x))
 
 
-def _gammas(
-    parts: Sequence[tuple[Value, Value, int]],
-) -> tuple[Value, Value, Value]:
+def _gammas(parts: Sequence[tuple[Value, Value, int]]) -> tuple[Value, Value, Value]:
     """Return a quotient of gamma functions: logarithm, sign, and derivative of the logarithm.
 
     Each part is an argument, the argument's rate, and 1 in the numerator or -1 in the denominator.
@@ -269,13 +267,7 @@ def _evaluate(p: _Parameters, z: Value, *, watched: bool = False) -> tuple[Value
 
 
 def _mirrored(
-    p: _Parameters,
-    x: Value,
-    y: Value,
-    logarithm: Value,
-    rate: Value,
-    *,
-    watched: bool,
+    p: _Parameters, x: Value, y: Value, logarithm: Value, rate: Value, *, watched: bool
 ) -> tuple[Value, Value]:
     """Return the values at ``x = 1 - y``, times a factor given by its logarithm and its rate.
 

@@ -11,7 +11,7 @@ from typing import Any
 from jaxprgen import _jax
 from jaxprgen._jax import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from jaxprgen.errors import DrawingError
-from jaxprgen.ir.describe import atom_text, line_text, type_text, variable_names
+from jaxprgen.ir.describe import atom_text, place_text, type_text, variable_names
 from jaxprgen.runtime.compiled import CompiledFunction
 from jaxprgen.texts import visible, visible_lines
 from jaxprgen.tools.text import program_of
@@ -135,7 +135,7 @@ class _Drawing:
     def _equation(self, eqn: JaxprEqn, node: str) -> Iterator[str]:
         """The equation's node; with inner programs, a cluster that holds the node and theirs."""
         frame = _jax.frame_of(eqn.source_info)
-        source = line_text(frame) if frame else ""
+        source = place_text(frame.place) if frame else ""
         operands = " ".join(atom_text(x, self._names) for x in eqn.invars)
         label = f"{self._label(eqn.outvars)}\n{visible(f'{eqn.primitive.name} {operands}', 60)}"
         statement = _statement(node, label=label.strip(), tooltip=source)

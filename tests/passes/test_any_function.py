@@ -28,7 +28,7 @@ from jaxprgen.passes import (
     Pipeline,
     Simplify,
 )
-from jaxprgen.passes.observers import Verify
+from jaxprgen.passes.pipeline import require_valid
 
 EXACT = (
     Inline(),
@@ -38,7 +38,7 @@ EXACT = (
     EliminateCommonSubexpressions(),
     EliminateDeadCode(),
 )
-rewrite = Pipeline(EXACT, Verify())
+rewrite = Pipeline(EXACT, lambda r: require_valid(r.rewrite, r.after))
 values = arguments()
 TRIED = {
     family: {name: functions[name] for name in sample(functions, len(functions) // 3)}

@@ -21,7 +21,7 @@ import jaxprgen
 from jaxprgen import _jax
 from jaxprgen.errors import PassError, PassWarning, SymbolicSizeError
 from jaxprgen.passes import DEFAULT, EliminateDeadCode, Pipeline, Stabilize, defaults
-from jaxprgen.passes.observers import Verify
+from jaxprgen.passes.pipeline import require_valid
 from jaxprgen.passes.repeat_notes import listener, listening
 
 x = np.linspace(0, 1, 3)
@@ -183,7 +183,9 @@ def test_any_other_pass_that_fails_raises(f):
         kind, start, remedy = SymbolicSizeError, "A size has to be a number here.", ""
     for own in ((built_in(f),), (Pipeline((EliminateDeadCode(), built_in(f))),)):
         with pytest.raises(kind) as error:
-            Pipeline((EliminateDeadCode(), *own), Verify())(closed)
+            Pipeline((EliminateDeadCode(), *own), lambda r: require_valid(r.rewrite, r.after))(
+                closed
+            )
         lines = str(error.value).splitlines()
         assert " ".join(lines).startswith(start)
         assert lines[-1].endswith(remedy)

@@ -56,7 +56,7 @@ def _common(*xs: Value) -> Dtype:
 
 def _with_bias(x: Value, bias: Value, dtype: Dtype) -> Value:
     text = f"A bias of shape {bias.shape} does not fit rows of {x.shape[1]} elements."
-    bias = with_shape(bias, x.shape[1:], lambda: ShapeMismatchError(text))
+    bias = with_shape(bias, x.shape[1:], text)
     return x.astype(dtype) + bias.astype(dtype)
 
 
@@ -90,7 +90,7 @@ def _classes(ctx: RuleContext, scores: Value, targets: Value) -> Value:
     elif value.size:
         text = f"Targets must be from 0 to {count - 1}, got {value.tolist()}."
         for n, least in ((int(value.min()), 0), (count, int(value.max()) + 1)):
-            require_at_least(n, least, lambda: IndexOutOfBoundsError(text))
+            require_at_least(n, least, IndexOutOfBoundsError(text))
     return targets
 
 

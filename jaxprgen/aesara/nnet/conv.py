@@ -141,13 +141,9 @@ def _of_sizes(x: Value, count: int | None, others: Sequence[int | None]) -> Valu
     """Check the sizes for which the Op was built; the ``others`` count if all are given."""
     expected = (count, *((None,) * len(others) if None in others else others))
     axes = (0, *range(4 - len(others), 4))
-    actual = tuple(x.shape[d] for d in axes)
-
-    def fails() -> ShapeMismatchError:
-        return ShapeMismatchError(f"The Op was built for sizes {expected}, got {actual}.")
-
+    text = f"The Op was built for sizes {expected}, got {tuple(x.shape[d] for d in axes)}."
     for axis, n in zip(axes, expected, strict=True):
-        x = x if n is None else with_size(x, axis, n, fails)
+        x = x if n is None else with_size(x, axis, n, text)
     return x
 
 
@@ -194,28 +190,22 @@ def _stripe_axes(ctx: RuleContext, x: Value) -> tuple[int, int]:
 def _grid(mode: str, length: Size, size: int, step: int) -> SlidingWindow:
     """Return the neighbourhoods along an axis; for "wrap_centered", of the `_wrapped` axis."""
     if mode == "wrap_centered":
-
-        def does_not_wrap() -> ShapeMismatchError:
-            return ShapeMismatchError(
-                "wrap_centered: the size of neighbourhoods must be odd and at most that of the "
-                f"axis, got {size} for an axis of size {length}."
-            )
-
-        require_equal(size % 2, 1, does_not_wrap)
-        require_at_least(length, size, does_not_wrap)
+        text = (
+            "wrap_centered: the size of neighbourhoods must be odd and at most that of the axis, "
+            f"got {size} for an axis of size {length}."
+        )
+        require_equal(size % 2, 1, text)
+        require_at_least(length, size, text)
         return SlidingWindow(size, step, 0, -(-length // step))
     margin = {"half": size // 2, "full": size - 1}.get(mode, 0)
     room = length + 2 * margin - size
-
-    def does_not_fill() -> ShapeMismatchError:
-        return ShapeMismatchError(
-            f"Neighbourhoods of size {size} with step {step} and margin {margin} do not fill an "
-            f"axis of size {length}."
-        )
-
+    text = (
+        f"Neighbourhoods of size {size} with step {step} and margin {margin} do not fill an axis "
+        f"of size {length}."
+    )
     if mode != "ignore_borders":
-        require_at_least(length, size, does_not_fill)
-        require_equal(room % step, 0, does_not_fill)
+        require_at_least(length, size, text)
+        require_equal(room % step, 0, text)
     return SlidingWindow(size, step, -margin, max_size(0, 1 + room // step))
 
 

@@ -6,7 +6,7 @@ import math
 from html import escape
 
 from jaxprgen._jax import Frame
-from jaxprgen.ir.describe import line_text
+from jaxprgen.ir.describe import place_text
 from jaxprgen.texts import visible
 
 
@@ -54,5 +54,5 @@ class SourceLines:
         """Return the index of a line in `texts`, where it is added if it is new."""
         if frame is not None and frame not in self._indices:
             self._indices[frame] = len(self.texts)
-            self.texts.append(f"{line_text(frame)}  {visible(frame.text)}")
+            self.texts.append(f"{place_text(frame.place)}  {visible(frame.text)}")
         return None if frame is None else self._indices[frame]

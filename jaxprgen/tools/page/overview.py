@@ -9,7 +9,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 from jaxprgen._jax import Jaxpr, Var
-from jaxprgen.ir.describe import atom_text, line_text
+from jaxprgen.ir.describe import atom_text, place_text
 from jaxprgen.passes.repeat_notes import Repeat
 from jaxprgen.texts import visible
 from jaxprgen.tools.page.elements import SourceLines, metric, tag
@@ -79,7 +79,7 @@ def _row(cost: LineCost, total: tuple[int, float], sources: SourceLines) -> str:
 def _text(cost: LineCost) -> str:
     if cost.frame is None:
         return "lines that are not known"
-    return f"{line_text(cost.frame)}  {visible(cost.frame.text)}"
+    return f"{place_text(cost.frame.place)}  {visible(cost.frame.text)}"
 
 
 # --- The picture ----------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def _line_box(cost: LineCost, sources: SourceLines) -> _Box:
     costs = f"{times}{count}, {metric(cost.nbytes, 'B')}"
     if cost.frame is None:
         return _Box("line", "lines that are not known", costs)
-    place = line_text(cost.frame).rpartition("/")[2]
+    place = place_text(cost.frame.place).rpartition("/")[2]
     return _Box("line", cost.frame.text or place, f"{place} · {costs}", sources.index(cost.frame))
 
 

@@ -90,10 +90,10 @@ def cases_of(item):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_examples_agree_with_aesara(family):
     cases = [case for item in FAMILIES[family] for case in cases_of(item)]
-    cases = [case for case in cases if outcome_of(case).how != "refused"]
     if is_deep():
         for case in cases:
-            compare(case)
+            if outcome_of(case).how != "refused":
+                compare(case)
     else:
         compare_together(cases)
 

@@ -85,52 +85,39 @@ def flipped(kernel):
     return kernel[(slice(None), slice(None), *(slice(None, None, -1),) * (kernel.ndim - 2))]
 
 
-Conv2d, Conv3d = abstract_conv.AbstractConv2d, abstract_conv.AbstractConv3d
-Inputs2d, Inputs3d = (
-    abstract_conv.AbstractConv2d_gradInputs,
-    abstract_conv.AbstractConv3d_gradInputs,
-)
-Weights2d, Weights3d = (
-    abstract_conv.AbstractConv2d_gradWeights,
-    abstract_conv.AbstractConv3d_gradWeights,
-)
-OPTIONS = {"filter_flip": False}
+RANKS = {
+    2: (images, kernels, of_image, (5, 4), (2, 2)),
+    3: (volumes, blocks, of_volume, (3, 4, 3), (2, 2, 2)),
+}
+KINDS = "", "_gradInputs", "_gradWeights"
+ABSTRACT = {n: [getattr(abstract_conv, f"AbstractConv{n}d{kind}") for kind in KINDS] for n in RANKS}
+
+
+def convolutions(rank, ops, meant=(None,) * 3):
+    """Examples of a convolution, and of its gradients with respect to inputs and weights."""
+    x, k, g, of_inputs, of_weights = RANKS[rank]
+    cases = [(x, k), (k, g, of_inputs), (x, g, of_weights)]
+    for op, meaning, (one, other, *size) in zip(ops, meant, cases, strict=True):
+
+        def applied(op, size=size, **options):
+            return lambda *xs: op(**options)(*xs, *size)
+
+        same = meaning and applied(meaning, filter_flip=False)
+        yield example(op, applied(op), one, other, meaning=same)
+
+
 CONVOLUTION = [
-    example(Conv2d, Conv2d(border_mode="half", subsample=(2, 1)), images, kernels),
-    example(Inputs2d, lambda k, g: Inputs2d()(k, g, (5, 4)), kernels, of_image),
-    example(Weights2d, lambda x, g: Weights2d()(x, g, (2, 2)), images, of_image),
-    example(Conv3d, Conv3d(), volumes, blocks),
-    example(Inputs3d, lambda k, g: Inputs3d()(k, g, (3, 4, 3)), blocks, of_volume),
-    example(Weights3d, lambda x, g: Weights3d()(x, g, (2, 2, 2)), volumes, of_volume),
-    example(corr.CorrMM, corr.CorrMM(), images, kernels, meaning=Conv2d(**OPTIONS)),
     example(
-        corr.CorrMM_gradInputs,
-        lambda k, g: corr.CorrMM_gradInputs()(k, g, (5, 4)),
-        kernels,
-        of_image,
-        meaning=lambda k, g: Inputs2d(**OPTIONS)(k, g, (5, 4)),
-    ),
-    example(
-        corr.CorrMM_gradWeights,
-        lambda x, g: corr.CorrMM_gradWeights()(x, g, (2, 2)),
+        abstract_conv.AbstractConv2d,
+        abstract_conv.AbstractConv2d(border_mode="half", subsample=(2, 1)),
         images,
-        of_image,
-        meaning=lambda x, g: Weights2d(**OPTIONS)(x, g, (2, 2)),
+        kernels,
     ),
-    example(corr3d.Corr3dMM, corr3d.Corr3dMM(), volumes, blocks, meaning=Conv3d(**OPTIONS)),
-    example(
-        corr3d.Corr3dMMGradInputs,
-        lambda k, g: corr3d.Corr3dMMGradInputs()(k, g, (3, 4, 3)),
-        blocks,
-        of_volume,
-        meaning=lambda k, g: Inputs3d(**OPTIONS)(k, g, (3, 4, 3)),
-    ),
-    example(
-        corr3d.Corr3dMMGradWeights,
-        lambda x, g: corr3d.Corr3dMMGradWeights()(x, g, (2, 2, 2)),
-        volumes,
-        of_volume,
-        meaning=lambda x, g: Weights3d(**OPTIONS)(x, g, (2, 2, 2)),
+    *[*convolutions(2, ABSTRACT[2])][1:],
+    *convolutions(3, ABSTRACT[3]),
+    *convolutions(2, [corr.CorrMM, corr.CorrMM_gradInputs, corr.CorrMM_gradWeights], ABSTRACT[2]),
+    *convolutions(
+        3, [corr3d.Corr3dMM, corr3d.Corr3dMMGradInputs, corr3d.Corr3dMMGradWeights], ABSTRACT[3]
     ),
     example(
         conv.ConvOp,

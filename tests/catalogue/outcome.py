@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -151,20 +152,26 @@ def compare(case: Case, **options: Any) -> None:
 
 
 def compare_together(cases: Sequence[Case]) -> None:
-    """Compare cases as `compare` does, in one program; of draws, compare the program's types."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        functions = [_compiled(case) for case in cases]
-        args = [_arguments(case, f) for case, f in zip(cases, functions, strict=True)]
-        programs = [f.jaxpr(*each) for f, each in zip(functions, args, strict=True)]
-    drawn = [case.example.is_drawn for case in cases]
+    """Compare cases as `compare` does, in one program; of draws, compare the program's types.
+
+    Those that are refused are left out.
+    """
+    taken: list[tuple[Case, Any]] = []
+    args: list[list[Any]] = []
+    for case in cases:
+        with warnings.catch_warnings(), contextlib.suppress(JaxprGenError):
+            warnings.simplefilter("ignore")
+            f = _compiled(case)
+            own = _arguments(case, f)
+            taken.append((case, f.jaxpr(*own)))
+            args.append(own)
 
     @jax.jit
     def run(args: list[list[Any]]) -> list[list[Any]]:
-        each = zip(programs, args, drawn, strict=True)
-        return [[] if is_drawn else eval_jaxpr(program, x) for program, x, is_drawn in each]
+        each = zip(taken, args, strict=True)
+        return [[] if c.example.is_drawn else eval_jaxpr(p, x) for (c, p), x in each]
 
-    for case, program, found in zip(cases, programs, run(args), strict=True):
+    for (case, program), found in zip(taken, run(args), strict=True):
         _assert_as_wanted(case, found or program.out_avals)
 
 

@@ -30,13 +30,21 @@ REPORTED = {
 }
 
 
+def derivatives(f):
+    """First and second derivatives of a function with the default passes, in several ways."""
+    f = jaxprgen.transform(f, *DEFAULT)
+    second = [of(of(f)) for of in (jax.jacrev, jax.jacfwd)] + [jax.hessian(f)]
+    return jax.jit(
+        lambda x: [[g(x) for g in ways] for ways in ([jax.grad(f), jax.jacfwd(f)], second)]
+    )
+
+
 @pytest.mark.parametrize("number", REPORTED)
 def test_reported_gradients(number):
     f, x, gradient = REPORTED[number]
-    x, f = jnp.asarray(x), jaxprgen.transform(f, *DEFAULT)
-    for found in (jax.grad(f)(x), jax.jacfwd(f)(x)):
-        np.testing.assert_allclose(found, gradient, atol=1e-12)
-    assert np.isfinite(jax.hessian(f)(x)).all()
+    slopes, twice = derivatives(f)(jnp.asarray(x))
+    np.testing.assert_allclose(slopes, [gradient] * 2, atol=1e-12)
+    assert np.isfinite(twice).all()
 
 
 def _censored(loc):
@@ -131,9 +139,7 @@ LIBRARIES = {
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_functions_of_libraries(name):
     f, points, first, second = LIBRARIES[name]
-    f = jaxprgen.transform(f, *DEFAULT)
-    for i, x in enumerate(points):
-        slopes = jax.grad(f)(x), jax.jacfwd(f)(x)
-        np.testing.assert_allclose(slopes, [first[i]] * 2, rtol=1e-6, atol=1e-9)
-        twice = jax.grad(jax.grad(f))(x), jax.jacfwd(jax.jacfwd(f))(x), jax.hessian(f)(x)
-        np.testing.assert_allclose(twice, [second[i]] * 3, rtol=1e-6, atol=1e-9)
+    found = derivatives(f)
+    for x, *wanted in zip(points, first, second, strict=True):
+        for ways, one in zip(found(x), wanted, strict=True):
+            np.testing.assert_allclose(ways, [one] * len(ways), rtol=1e-6, atol=1e-9)

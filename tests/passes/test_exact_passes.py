@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from equal import Equal
 from jax import lax
 from laws import all_equations
 
@@ -148,22 +149,6 @@ def test_unread_results_of_calls_are_removed():
     found = rewritten(need, call, x, y)
     assert names(found) == ["jit"] and names(found, CALLED) == ["sin"]
     assert len(found.jaxpr.eqns[0].invars) == 1
-
-
-class Equal:
-    """A function on the host that compares equal to all of its class."""
-
-    def __init__(self, factor):
-        self.factor = factor
-
-    def __call__(self, x):
-        return self.factor * x
-
-    def __eq__(self, other):
-        return type(other) is type(self)
-
-    def __hash__(self):
-        return 0
 
 
 @pytest.mark.parametrize("passes", [(share,), DEFAULT], ids=["sharing", "default"])

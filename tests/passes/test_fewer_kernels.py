@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import mpmath
 import numpy as np
 import pytest
-from laws import primitives
+from laws import in_one_program, primitives
 from profiles import in_turn, sample
 
 import jaxprgen
@@ -55,8 +55,10 @@ def test_stacked_values(name, shape):
         return f
 
     xs = np.random.default_rng(0).normal(size=(N, *shape))
-    found, expected = (TRANSFORMATIONS[name](loss(stack))(*xs) for stack in (ours, theirs))
-    for x, y in zip(*map(jax.tree.leaves, (found, expected)), strict=True):
+    found, expected = in_one_program(
+        [TRANSFORMATIONS[name](loss(stack)) for stack in (ours, theirs)], *xs
+    )
+    for x, y in zip(found, expected, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-12)
 
 
@@ -150,11 +152,13 @@ def test_derivatives_of_lgamma(shape):
 
     found = jaxprgen.transform(f, FewerKernels())
     x = np.random.default_rng(0).normal(size=shape)
-    for of in (
+    ways = [
         *(lambda f: f, jax.grad, jax.hessian, lambda f: jax.jacfwd(jax.hessian(f))),
         lambda f: lambda x: jax.vmap(f)(x[None]),
-    ):
-        np.testing.assert_allclose(of(found)(x), of(f)(x), rtol=1e-12)
+    ]
+    ours, theirs = in_one_program([lambda x, g=g: [of(g)(x) for of in ways] for g in (found, f)], x)
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
@@ -173,7 +177,9 @@ DERIVATIVES = {
     "forward": lambda f, count: jax.jacfwd(f, tuple(range(count))),
     "reverse": lambda f, count: jax.jacrev(f, tuple(range(count))),
     "second": lambda f, count: jax.jacfwd(jax.jacrev(f)),
-    "batch": lambda f, count: jax.vmap(f, -1, -1),
+    "batch": lambda f, count: (
+        lambda *args: jax.vmap(f, -1, -1)(*(jnp.stack([x, 2 * x], -1) for x in args))
+    ),
 }
 rng = np.random.default_rng(0)
 
@@ -183,10 +189,10 @@ def agree(f, *args):
     ours = jaxprgen.transform(f, FewerKernels())
     assert set(primitives(jax.make_jaxpr(f)(*args))) & {"cholesky", "triangular_solve"}
     assert not set(primitives(jax.make_jaxpr(ours)(*args))) & {"cholesky", "triangular_solve"}
-    for name, of in DERIVATIVES.items():
-        given = [np.stack([x, 2 * x], -1) for x in args] if name == "batch" else args
-        found, wanted = (jax.tree.leaves(of(g, len(args))(*given)) for g in (ours, f))
-        for x, y in zip(found, wanted, strict=True):
+    ways = [of(g, len(args)) for of in DERIVATIVES.values() for g in (ours, f)]
+    results = in_one_program(ways, *args)
+    for name, *both in zip(DERIVATIVES, results[::2], results[1::2], strict=True):
+        for x, y in zip(*both, strict=True):
             np.testing.assert_allclose(x, y, 1e-12, 1e-13, err_msg=name)
 
 

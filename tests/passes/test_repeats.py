@@ -13,7 +13,7 @@ from aesara.scan.op import Scan
 from catalogue import sizes
 from catalogue.sizes import GRAPHS
 from jax.experimental import io_callback
-from profiles import amount, is_deep, sample
+from profiles import amount, in_turn, is_deep, sample
 from repeated_models import BATCHED, LOOPED, MODELS, compiled, kalman_filter, normals, recurrence
 
 import jaxprgen
@@ -328,8 +328,7 @@ def test_a_step_may_do_the_same_several_times():
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("steps", [20, 40])
-@pytest.mark.parametrize("inner", [2, 4])
+@pytest.mark.parametrize(("inner", "steps"), in_turn([4, 2], [20, 40]))
 def test_a_step_may_do_the_same_several_times_in_turn(inner, steps):
     """Such as the slopes of a Runge-Kutta method: too few for a loop of their own."""
 
@@ -394,8 +393,8 @@ def test_parameters_that_were_made_alike_are_told_apart(parameter):
     passes, arguments = [ScanRepeats(reassociate=True)], (np.linspace(-1, 1, 40), 0.4, 0.2)
     found = explain_repeats(f, *arguments, passes=passes).found
     assert [10 < r.times < 40 for r in found if r.how == "looped"] == [True, True]
-    given = jaxprgen.transform(f, *passes)(*arguments)
-    jax.tree.map(np.testing.assert_allclose, given, f(*arguments))
+    given = jax.jit(jaxprgen.transform(f, *passes))(*arguments)
+    jax.tree.map(np.testing.assert_allclose, given, jax.jit(f)(*arguments))
 
 
 @pytest.mark.parametrize("of_group", [lambda x: x, jnp.exp])

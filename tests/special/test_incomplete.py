@@ -1,5 +1,6 @@
 """Gamma functions, incomplete gamma and beta functions: accuracy, derivatives, dtypes, edges."""
 
+import functools
 import itertools
 
 import aesara.tensor as at
@@ -18,6 +19,7 @@ from jaxprgen._jax import check_jaxpr
 from jaxprgen.errors import UndefinedGradientError
 
 
+@functools.cache
 def compiled(op, arity, kind=at.dvector, *constants):
     xs = [kind() for _ in range(arity)]
     return jaxprgen.compile(xs, Elemwise(op)(*xs, *constants))
@@ -99,7 +101,7 @@ def test_a_known_order_of_the_upper_function(order):
     upper = at.gammaincc(np.float64(order), x)
     f = jaxprgen.compile([x], [upper, at.grad(upper.sum(), x)])
     points = np.array([0.0, 1e-300, 1e-30, 1e-5, 0.4, 1, 2.5, 9, 40, 700, 800, 1e5, 1e300, np.inf])
-    found, slope = f(points)
+    (found, slope), (outside, _) = np.split(f(np.r_[points, -1, np.nan]), [len(points)], axis=1)
     wanted = scipy.special.gammaincc(order, points)
     normal = wanted > 1e-300
     np.testing.assert_allclose(found[normal], wanted[normal], rtol=2e-13)
@@ -107,7 +109,7 @@ def test_a_known_order_of_the_upper_function(order):
     inside = points[1:-2]
     density = np.exp((order - 1) * np.log(inside) - inside - scipy.special.gammaln(order))
     np.testing.assert_allclose(slope[1:-2], -density, rtol=1e-10, atol=1e-300)
-    assert np.isnan(f(np.array([-1.0, np.nan]))[0]).all()
+    assert np.isnan(outside).all()
     many = jaxprgen.compile([x], at.gammaincc(np.full((2, 1), float(order)), x))
     np.testing.assert_allclose(many(points), [found, found], rtol=2e-13, atol=1e-300)
     is_sum = "reduce_sum" not in str(jaxprgen.compile([x], upper).jaxpr(points))

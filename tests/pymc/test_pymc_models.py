@@ -9,6 +9,7 @@ pytest.importorskip("pymc.model")  # Not "pymc", which is also the name of this 
 pytensor = pytest.importorskip("pytensor")
 
 import pymc as pm  # noqa: E402
+import pytensor.tensor as pt  # noqa: E402
 from models import MODELS  # noqa: E402
 from pytensor.compile.mode import Mode  # noqa: E402
 
@@ -75,3 +76,15 @@ def test_sums_may_have_more_operands_than_numpy_functions_take():
     np.testing.assert_allclose(jaxprgen.pymc.logp(model)(point), expected, rtol=1e-12)
     slopes = jaxprgen.pymc.dlogp(model)(point)
     np.testing.assert_allclose(list(slopes.values()), np.full(70, -0.1 - 7.0), rtol=1e-12)
+
+
+@pytest.mark.parametrize("mean", [pt.reciprocal, lambda eta: 1 / pt.sqrt(eta)])
+def test_a_mean_may_be_infinite_at_the_initial_point(mean):
+    with pm.Model() as model:
+        eta = pm.Flat("eta", shape=3)
+        pm.Wald("y", mu=mean(eta), lam=pm.HalfCauchy("lam", 1), observed=[0.5, 1.0, 2.0])
+    point = model.initial_point()
+    assert not np.any(point["eta"])
+    density, _ = expected(model, point, "FAST_COMPILE")
+    assert np.isfinite(density)
+    np.testing.assert_allclose(jaxprgen.pymc.logp(model)(point), density, rtol=1e-12)

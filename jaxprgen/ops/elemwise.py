@@ -35,7 +35,7 @@ def lower_elemwise(ctx: RuleContext, *xs: Value) -> Any:
     """
     scalar_op = ctx.op.scalar_op if is_a(ctx.op, "tensor.Elemwise") else ctx.op
     rule = _rule_by_type(type(scalar_op))
-    folded = None if rule in scalar.CONVERTING else _fold(ctx, xs)
+    folded = None if rule in scalar.CONVERTING else _fold(ctx, rule, xs)
     if folded is not None:
         return folded
     if rule is not None:
@@ -49,18 +49,26 @@ def lower_elemwise(ctx: RuleContext, *xs: Value) -> Any:
     return [broadcast_to(as_value(y), common_shape(*xs)) for y in results]
 
 
-def _fold(ctx: RuleContext, xs: Sequence[Value]) -> list[Value] | None:
-    """Return the outputs if all inputs are known and, before repetition, small."""
+def _fold(ctx: RuleContext, rule: Any, xs: Sequence[Value]) -> list[Value] | None:
+    """Return the outputs if all inputs are known and, before repetition, small.
+
+    A choice that puts zeros among others stays, so that `SinkZeros` finds which those are.
+    """
     sources = [x.source for x in xs if isinstance(x.source, np.ndarray)]
     if len(sources) < len(xs):
         return None
     inner = broadcast_shapes(*(source.shape for source in sources))
-    if math.prod(inner) > FOLD_LIMIT:
+    if math.prod(inner) > FOLD_LIMIT or (rule is scalar.choose and _puts_zeros(*sources)):
         return None
     shape = common_shape(*xs)
     # Types may not declare the sizes of 1 that sources have before repetition.
     sources = [np.broadcast_to(source, inner) for source in sources]
     return [broadcast_to(Value(y), shape) for y in ctx.evaluate(*sources)]
+
+
+def _puts_zeros(condition: np.ndarray[Any, Any], *cases: np.ndarray[Any, Any]) -> bool:
+    is_mixed = condition.any() and not condition.all()
+    return is_mixed and any(x.dtype.kind == "f" and x.size == 1 and not x for x in cases)
 
 
 def _rule_by_type(op_type: type) -> scalar.ScalarRule | None:

@@ -96,7 +96,8 @@ def _second(dtype: Dtype, op: Any, x: Value, y: Value) -> Value:
     return broadcast_to(y, common_shape(x, y))
 
 
-def _switch(dtype: Dtype, op: Any, condition: Value, x: Value, y: Value) -> Value:
+def choose(dtype: Dtype, op: Any, condition: Value, x: Value, y: Value) -> Value:
+    """Return elements of ``x`` where the condition holds, and of ``y`` elsewhere."""
     return ew.where(ew.truth(condition), x.astype(dtype), y.astype(dtype))
 
 
@@ -251,7 +252,7 @@ RULES: dict[Key, ScalarRule] = {
     "scalar.Mul": _mul,
     "scalar.Mean": _mean,
     "scalar.Second": _second,
-    "scalar.Switch": _switch,
+    "scalar.Switch": choose,
     "scalar.InRange": _in_range,
     "scalar.Angle": _angle,
     "scalar.Complex": _complex,

@@ -87,6 +87,22 @@ def test_a_density_with_a_hurdle():
     np.testing.assert_allclose(by_jax, right)
 
 
+@pytest.mark.parametrize(
+    "seen", [y, at.constant([1.0, 0.0, 1.0]), aesara.shared(np.array([1.0, 0.0, 1.0]))]
+)
+def test_probabilities_of_0_and_1(seen):
+    """The gradient divides zeros of the other branch by zero, also where data are constants.
+
+    Aesara's default mode is NaN there, and PyTensor's is right.
+    """
+    density = at.switch(seen, at.log(x), at.log(1 - x)).sum()
+    inputs, args = [x, y], (np.array([1.0, 0.0, 0.25]), np.array([1.0, 0.0, 1.0]))
+    slope = jaxprgen.compile(inputs, aesara.grad(density, x))(*args)
+    np.testing.assert_allclose(slope, [1.0, -1.0, 4.0])
+    by_jax = jax.grad(jaxprgen.compile(inputs, density))(*args)
+    np.testing.assert_allclose(by_jax, [1.0, -1.0, 4.0])
+
+
 # --- Faults of Aesara's own gradients: the table in docs/semantics.md -------------------------
 
 

@@ -88,3 +88,14 @@ def test_a_mean_may_be_infinite_at_the_initial_point(mean):
     density, _ = expected(model, point, "FAST_COMPILE")
     assert np.isfinite(density)
     np.testing.assert_allclose(jaxprgen.pymc.logp(model)(point), density, rtol=1e-12)
+
+
+def test_a_probability_may_be_that_of_what_is_observed():
+    with pm.Model() as model:
+        p = pm.Flat("p", shape=3)
+        pm.Bernoulli("y", p=p, observed=[1, 0, 1])
+    point = {"p": np.array([1.0, 0.0, 0.25])}
+    _, slopes = expected(model, point, "FAST_COMPILE")
+    np.testing.assert_allclose(slopes["p"], [1.0, -1.0, 4.0])
+    for found in (jaxprgen.pymc.dlogp(model)(point), jax.grad(jaxprgen.pymc.logp(model))(point)):
+        np.testing.assert_allclose(found["p"], slopes["p"])

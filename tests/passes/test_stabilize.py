@@ -180,22 +180,21 @@ def test_quotients_by_exponentials_have_slopes_where_the_square_of_the_divisor_o
         )
 
 
+@pytest.mark.parametrize("of", [jax.lax.lgamma, jax.lax.digamma, jnp.cos])
 @pytest.mark.parametrize("shape", [(), (5,)])
-def test_binomial_coefficients_do_not_cancel(shape):
+def test_binomial_coefficients_do_not_cancel(shape, of):
     """As in the negative binomial distribution, of few events with large counts."""
     count = np.array([0.0, 3.0, 1e8, 1e17, 1e300])
     alpha = np.full(shape, 0.3)
-    lgamma = jax.lax.lgamma
 
     def f(alpha):
         n = count + alpha - 1
-        return lgamma(jnp.broadcast_to(n - count + 1, count.shape))
+        return of(jnp.broadcast_to(n - count + 1, count.shape))
 
-    np.testing.assert_array_equal(
-        jaxprgen.transform(f, Stabilize())(alpha), lgamma(np.full(5, 0.3))
-    )
-    slopes = jax.jacobian(jaxprgen.transform(f, Stabilize()))(alpha).sum(-1 if shape else None)
-    wanted = jax.lax.digamma(0.3)
+    stable = jaxprgen.transform(f, Stabilize())
+    np.testing.assert_allclose(stable(alpha), of(np.full(5, 0.3)), rtol=1e-15)
+    slopes = jax.jacobian(stable)(alpha).sum(-1 if shape else None)
+    wanted = jax.grad(of)(0.3)
     np.testing.assert_allclose(slopes, wanted if shape else 5 * wanted, rtol=1e-14)
 
 

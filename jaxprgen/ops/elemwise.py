@@ -67,7 +67,7 @@ def _fold(ctx: RuleContext, rule: Any, xs: Sequence[Value]) -> list[Value] | Non
 
 
 def _puts_zeros(condition: np.ndarray[Any, Any], *cases: np.ndarray[Any, Any]) -> bool:
-    is_mixed = condition.any() and not condition.all()
+    is_mixed = len(np.unique(condition != 0)) > 1
     return is_mixed and any(x.dtype.kind == "f" and x.size == 1 and not x for x in cases)
 
 

@@ -91,6 +91,7 @@ BOUNDED = (
 PARTS = {"low": (-1.0, 0.1), "high": (0.5, 9.0)}
 PARTED = ("Kumaraswamy",)
 COUNTS = {"low": (0, 2), "high": (9, 30)}
+# Not "BetaBinomial", whose cumulative probabilities PyMC computes for scalars only.
 COUNTED = ("Binomial", "DiscreteWeibull", "Geometric", "NegativeBinomial", "Poisson")
 CHOSEN = {
     "Mixture": ({"w": (1e-12, 0.3, 1 - 1e-12), **AROUND}, OUT),

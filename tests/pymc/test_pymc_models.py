@@ -87,7 +87,10 @@ def test_a_mean_may_be_infinite_at_the_initial_point(mean):
     assert not np.any(point["eta"])
     density, _ = expected(model, point, "FAST_COMPILE")
     assert np.isfinite(density)
-    np.testing.assert_allclose(jaxprgen.pymc.logp(model)(point), density, rtol=1e-12)
+    f = jaxprgen.pymc.logp(model)
+    np.testing.assert_allclose(f(point), density, rtol=1e-12)
+    if mean is pt.reciprocal:  # The slope of a root is infinite at 0.
+        np.testing.assert_allclose(jax.grad(f)(point)["eta"], np.ones(3), rtol=1e-12)
 
 
 def test_a_probability_may_be_that_of_what_is_observed():

@@ -12,7 +12,7 @@ import numpy as np
 from jaxprgen._jax import min_size
 from jaxprgen.emit import elementwise as ew, primitives as lax, reduce
 from jaxprgen.emit.linalg import matmul
-from jaxprgen.emit.shape import slice_axis, transpose
+from jaxprgen.emit.shape import expand_dims, slice_axis, transpose
 from jaxprgen.emit.sizes import is_known, with_size
 from jaxprgen.emit.values import INT32, Value
 from jaxprgen.errors import LinearAlgebraError
@@ -123,6 +123,38 @@ def eigh(x: Value, *, lower: bool) -> tuple[Value, Value]:
     # depend on ``lower`` by rounding.
     v, w = lax.eigh(hermitian(square(x, "eigenvalues"), lower=lower), lower=True)
     return w, v
+
+
+def eigh_tangents(x: Value, w: Value, v: Value, tangent: Value) -> tuple[Value, Value]:
+    """Return the tangents of eigenvalues and eigenvectors, given that of a Hermitian matrix.
+
+    Parameters
+    ----------
+    x, w, v : Value
+        The matrix, its eigenvalues and its eigenvectors.
+    tangent : Value
+        The tangent of ``x``; only its Hermitian part counts.
+    """
+    mixed = matmul(matmul(adjoint(v), tangent), v)
+    # Exactly Hermitian: eigenvalues that differ by rounding alone would magnify what is not.
+    mixed = (mixed + adjoint(mixed)) / 2
+    return ew.real(diagonal(mixed)), matmul(v, reciprocal_gaps(x, w).astype(v.dtype) * mixed)
+
+
+def reciprocal_gaps(x: Value, w: Value) -> Value:
+    """Return ``1 / (w[j] - w[i])``: how fast the eigenvectors of a Hermitian matrix mix.
+
+    It is 0 on the diagonal, and for equal eigenvalues: they are taken to stay equal, as those of a
+    kernel with symmetries do. Eigenvectors are then any basis of a space, and a function that does
+    not depend on the basis does not depend on the mixing. A diagonal matrix, such as the identity,
+    says nothing about what stays equal, so the result for its equal eigenvalues is NaN.
+    """
+    gaps = expand_dims(w, [w.ndim - 1]) - expand_dims(w, [w.ndim])
+    own = ew.equal(*_positions(x))
+    is_diagonal = reduce.bitwise_and(own | ew.equal(x, 0), (x.ndim - 2, x.ndim - 1))
+    unknown = expand_dims(ew.where(is_diagonal, np.nan, gaps.like(0)), [w.ndim - 1, w.ndim])
+    tied = ew.equal(gaps, 0)
+    return ew.where(tied, ew.where(own, 0, unknown), 1 / ew.where(tied, 1, gaps))
 
 
 def generalized_eigh(x: Value, m: Value, *, lower: bool) -> tuple[Value, Value]:

@@ -16,7 +16,16 @@ import numpy as np
 from jaxprgen.emit import elementwise as ew, primitives as lax, reduce
 from jaxprgen.emit.control import scan
 from jaxprgen.emit.create import eye
-from jaxprgen.emit.decompositions import adjoint, diagonal, eigh, is_number, square, svd, transposed
+from jaxprgen.emit.decompositions import (
+    adjoint,
+    diagonal,
+    eigh,
+    is_number,
+    reciprocal_gaps,
+    square,
+    svd,
+    transposed,
+)
 from jaxprgen.emit.linalg import contract, dot, matmul
 from jaxprgen.emit.shape import concatenate, expand_dims, reshape, slice_axis, transpose
 from jaxprgen.emit.staged import staged
@@ -69,7 +78,7 @@ def tensorinv(a: Value, count: int) -> Value:
 def pseudoinverse(a: Value, *, is_hermitian: bool) -> Value:
     """Return `numpy.linalg.pinv`; a Hermitian matrix is given by its lower triangle.
 
-    Its derivative by JAX is NaN where singular values coincide.
+    Unless it is Hermitian, its derivative by JAX is NaN where singular values coincide.
     """
     if not a.size:
         return full(transposed(a).shape, 0, a.dtype)
@@ -210,10 +219,13 @@ def solve_discrete_riccati(a: Value, b: Value, q: Value, r: Value) -> Value:
 # --- Derivatives --------------------------------------------------------------------------
 
 
-def eigh_cotangent(w: Value, v: Value, gw: Value, gv: Value) -> Value:
-    """Return the gradient of a real symmetric matrix, given those of eigenvalues and -vectors."""
-    gaps = expand_dims(w, [1]) - expand_dims(w, [0])
-    mixed = contract(gv, v, (0, 0)) / gaps
+def eigh_cotangent(x: Value, w: Value, v: Value, gw: Value, gv: Value) -> Value:
+    """Return the gradient of a real symmetric matrix, given those of eigenvalues and -vectors.
+
+    See `jaxprgen.emit.decompositions.reciprocal_gaps` for equal eigenvalues.
+    """
+    turned = contract(v, gv, (0, 0))
+    mixed = (turned - transposed(turned)) / 2 * reciprocal_gaps(x, w)
     same = _identity(v).astype(np.dtype(bool))
     inner = ew.where(same, expand_dims(gw, [1]), mixed)
     return dot(dot(v, inner), transpose(v, (1, 0)))

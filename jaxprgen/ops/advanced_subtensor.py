@@ -201,15 +201,20 @@ def _entries(ctx: RuleContext, x: Value, index: Sequence[Any], first: int) -> li
 
 
 def _upper_bounds(ctx: RuleContext, entries: Sequence[ga.ArrayEntry], first: int) -> dict[int, int]:
-    """Return the size of the mask's axis for entries that are positions in it, by ``id``."""
+    """Return the size of the array's axis for entries that are positions in it, by ``id``.
+
+    Such are the true positions of a mask, and those that sort a vector.
+    """
     found: dict[int, int] = {}
     for position, entry in enumerate(entries, first):
         if type(entry) is ga.MaskIndices:
             found.update(zip(map(id, entry.arrays), entry.shape, strict=True))
         node, inputs, output = ctx.producer(position) or (None, [], 0)
-        if node is not None and is_a(node.op, "tensor.Nonzero"):
-            (mask,) = inputs
-            size = mask.shape[output]
+        if node is None:
+            continue
+        sorts = is_a(node.op, "tensor.ArgSortOp") and len(inputs[0].shape) == 1
+        if sorts or is_a(node.op, "tensor.Nonzero"):
+            size = inputs[0].shape[output]
             found.update({} if size is None else {id(entry): size})
     return found
 

@@ -90,8 +90,10 @@ def lower_eigh_grad(
     ctx: RuleContext, x: Value, w: Value, v: Value, gw: Value, gv: Value
 ) -> list[Value]:
     """Return the gradient with respect to the triangle that `Eigh` reads."""
-    gradient = matrix.eigh_cotangent(*reals(ctx, w, v, gw, gv))
-    return declared(ctx, decompositions.onto_triangle(gradient, lower=ctx.op.UPLO == "L"))
+    lower = ctx.op.UPLO == "L"
+    x, w, v, gw, gv = reals(ctx, x, w, v, gw, gv)
+    gradient = matrix.eigh_cotangent(decompositions.symmetric(x, lower=lower), w, v, gw, gv)
+    return declared(ctx, decompositions.onto_triangle(gradient, lower=lower))
 
 
 @lowers("tensor.QRFull")

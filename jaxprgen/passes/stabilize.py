@@ -11,10 +11,13 @@ import jax
 import numpy as np
 
 from jaxprgen import rewrite
-from jaxprgen._jax import ClosedJaxpr, is_readable
+from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var, is_readable
 from jaxprgen.emit import decompositions, division, reduce, transcendental as special
 from jaxprgen.emit.elementwise import not_equal, sign
 from jaxprgen.emit.values import Value, broadcast_to, where
+from jaxprgen.ir import Atom, Builder, primitives as lax
+from jaxprgen.ir.rewriting import rewritten
+from jaxprgen.passes.inlining import bound_to
 from jaxprgen.passes.meaning import Meaning
 from jaxprgen.passes.simplify import EXACT, UNTRANSPOSED, others
 from jaxprgen.rewrite import Operand, table, terms
@@ -582,6 +585,9 @@ class Stabilize:
     of these formulas. They apply to real numbers only. An infinite or NaN result may become finite;
     other results change by rounding. The exact rules of `Simplify` are applied as well, and
     matrices are not transposed where a product can be written without.
+
+    Eigenvectors have derivatives that do not cancel where eigenvalues nearly coincide: see
+    `jaxprgen.emit.decompositions.eigh_tangents`.
     """
 
     meaning = Meaning.BETTER
@@ -594,7 +600,37 @@ class Stabilize:
         closed : ClosedJaxpr
             The program. It is not changed.
         """
-        return rewrite.apply(rewrite.apply(closed, _RULES), LAST)
+        closed = rewrite.apply(rewrite.apply(closed, _RULES), LAST)
+        return rewritten(closed, ("eigh",), _with_stable_derivative)
+
+
+def _with_stable_derivative(eqn: JaxprEqn) -> Sequence[JaxprEqn] | None:
+    """Return eigenvectors with a derivative that does not cancel."""
+    if eqn.params.get("subset_by_index") is not None:
+        return None
+    operand: Any = eqn.invars[0]
+    b = Builder([operand.aval])
+    b.source_info = eqn.source_info
+    return bound_to(b, _eigenvectors(b, operand, eqn), eqn.outvars)
+
+
+def _eigenvectors(b: Builder, x: Atom, eqn: JaxprEqn) -> list[Var]:
+    types = [x.aval]
+    with b.nested(types) as plain:
+        outputs = plain.bind_multiple(eqn.primitive, plain.inputs, eqn.params)
+        program = plain.build(outputs, name="eigh")
+
+    def derivative(is_zero: bool) -> tuple[ClosedJaxpr, tuple[bool, bool]]:
+        with Builder(types if is_zero else 2 * types) as inner:
+            operand, *tangents = map(Value, inner.inputs)
+            outputs = _eigenvectors(inner, inner.inputs[0], eqn)
+            v, w = map(Value, outputs)
+            for tangent in tangents:
+                dw, dv = decompositions.eigh_tangents(operand, w, v, tangent)
+                outputs = [*outputs, dv.atom(), dw.atom()]
+            return inner.build(outputs, name="eigh"), (is_zero, is_zero)
+
+    return lax.custom_jvp_call(b, program, derivative, [x])
 
 
 _RULES = EXACT + UNTRANSPOSED + STABLE + NORMAL + CHOSEN + GRADIENTS

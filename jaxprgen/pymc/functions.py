@@ -296,7 +296,8 @@ def dlogp(
 ) -> ModelFunction:
     """Return the gradient of the log-density, by PyTensor, as a JAX function of points.
 
-    ``jax.grad(jaxprgen.pymc.logp(model))`` has the same value.
+    ``jax.grad(jaxprgen.pymc.logp(model))`` has the same value, and is also right for eigenvectors
+    whose eigenvalues nearly coincide, as of `pymc.KroneckerNormal` with smooth kernels.
 
     Parameters
     ----------

@@ -33,6 +33,8 @@ def lowered(outputs: Any, *, check_bounds: bool = True) -> Any:
         rewrites.append("lower_xtensor")
     if any(v.owner and getattr(v.owner.op, "is_inline", False) for v in found):
         rewrites.append("inline_ofg_expansion")  # Composed distributions, such as HalfCauchy.
+    if any(v.owner and is_a(getattr(v.owner.op, "core_op", None), "tensor.Eigh") for v in found):
+        rewrites += ["canonicalize_db", "eigh_of_diag"]  # Its derivative may be NaN.
     removal = None if check_bounds else in2out(local_remove_check_parameter)
     if rewrites or removal:
         flat = rewrite_graph(flat, include=rewrites, custom_rewrite=removal, clone=True)

@@ -1,6 +1,7 @@
 """Reading, writing and choosing by arrays of integers and masks, known and not."""
 
 import re
+import warnings
 from contextlib import suppress
 
 import aesara
@@ -329,6 +330,16 @@ def test_nonzero_of_an_argument():
 
 
 # --- Bounds -------------------------------------------------------------------------------
+
+
+def test_positions_that_sort_a_vector_are_in_bounds():
+    x, y = at.vectors("x", "y")
+    sorted_by = x[at.argsort(y)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        jaxprgen.compile([x, y], sorted_by)(ramp(3), ramp(2))
+    with pytest.raises(IndexOutOfBoundsError):
+        jaxprgen.compile([x, y], sorted_by, checks=True)(ramp(2), ramp(3))
 
 
 @pytest.mark.parametrize("index", [[0, 3], [-4], [[100]], [2**40]])

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("pymc.model")  # Not "pymc", which is also the name of this folder.
 pytensor = pytest.importorskip("pytensor")
 
+import jax  # noqa: E402
 import pymc as pm  # noqa: E402
 import pytensor.tensor as pt  # noqa: E402
 import scipy.stats  # noqa: E402
@@ -226,3 +227,28 @@ def test_the_gradient_of_a_truncated_density_is_that_of_its_formula():
     np.testing.assert_allclose(jaxprgen.pymc.logp(model)(point), formula(1.0), rtol=1e-10)
     slope = (formula(1 + h) - formula(1 - h)) / (2 * h)
     np.testing.assert_allclose(jaxprgen.pymc.dlogp(model)(point)["mu_log__"], slope, rtol=1e-7)
+
+
+def smooth(r, exp=np.exp):
+    return exp(-(((LINE - LINE.T) / r) ** 2))
+
+
+@pytest.mark.filterwarnings("ignore:batched_dot:FutureWarning")  # PyMC 6.0 calls it.
+@pytest.mark.parametrize("kernel", [lambda r, exp=np.exp: r * np.eye(12), smooth])
+def test_kronecker_products_whose_eigenvalues_nearly_coincide(kernel):
+    """PyTensor's own gradient has no correct digit for the smooth kernel."""
+    y, other = np.resize(Y, 24), np.array([[1, 0.3], [0.3, 0.8]])
+
+    def density(r):
+        cov = np.kron(kernel(r), other) + 0.25 * np.eye(24)
+        return scipy.stats.multivariate_normal(cov=cov).logpdf(y) + scipy.stats.norm.logpdf(r)
+
+    with pm.Model() as model:
+        covs = [kernel(pm.Normal("r"), pt.exp), other]
+        pm.KroneckerNormal("y", np.zeros(24), covs=covs, sigma=0.5, observed=y)
+    point, h = {"r": np.array(1.3)}, 1e-5
+    slope = (density(1.3 + h) - density(1.3 - h)) / (2 * h)
+    found = [jax.grad(jaxprgen.pymc.logp(model))(point)["r"]]
+    if kernel is not smooth:
+        found.append(jaxprgen.pymc.dlogp(model)(point)["r"])
+    np.testing.assert_allclose(found, slope, rtol=1e-7)

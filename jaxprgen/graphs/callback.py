@@ -5,27 +5,32 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from jaxprgen.emit import elementwise as ew
+from jaxprgen.emit import elementwise as ew, primitives
 from jaxprgen.emit.callback import call_back
-from jaxprgen.emit.values import Array, Dtype
+from jaxprgen.emit.values import Array, Dtype, Shape, Value
 from jaxprgen.errors import CallbackError, JaxprGenError, UndefinedGradientError
 from jaxprgen.graphs.library import Variables, is_array, is_sparse, library_for
 from jaxprgen.lowering.context import RuleContext
 from jaxprgen.lowering.names import Apply, Variable, is_a, library_of, module_of
 from jaxprgen.lowering.static import static_or_ones, static_value
 from jaxprgen.lowering.traversal import toposort
+from jaxprgen.ops import random
+from jaxprgen.ops.changing_sizes import Sizes, sizes_of
 from jaxprgen.ops.refused import refusal_of
 
 
 def can_be_called_back(node: Apply) -> bool:
     """Return whether a node has a Python implementation that arrays and constants can call."""
-    has_none = refusal_of(node.op) or is_a(node.op, "graph._NoPythonOp")
-    if has_none or not all(map(is_array, node.outputs)):
+    if refusal_of(node.op) or is_a(node.op, "graph._NoPythonOp"):
+        return False
+    if is_a(node.op, "tensor.RandomVariable"):
+        return True
+    if not all(map(is_array, node.outputs)):
         return False
     return all(is_array(v) or _is_object(v) for v in node.inputs)
 
@@ -39,6 +44,8 @@ def _is_object(variable: Variable) -> bool:
 def lower_by_callback(ctx: RuleContext, *xs: Any) -> Any:
     """Run the Op's ``perform`` on the host while the program runs on the device.
 
+    A `RandomVariable` draws by its ``rng_fn`` and a NumPy generator that the next key seeds.
+
     Raises
     ------
     UndefinedGradientError
@@ -48,6 +55,8 @@ def lower_by_callback(ctx: RuleContext, *xs: Any) -> Any:
         result has another shape than they promise.
     """
     node: Apply = ctx.node
+    if is_a(node.op, "tensor.RandomVariable"):
+        return _draw(ctx, *xs)
     shapes = _inferred_shapes(ctx, xs) or _tried_shapes(node, xs)
     types = [
         (shape, ew.canonical(np.dtype(v.type.dtype)))
@@ -63,16 +72,39 @@ def lower_by_callback(ctx: RuleContext, *xs: Any) -> Any:
         results = _evaluate(node, inputs)
         return [_as_told(node, x, *kind) for x, kind in zip(results, types, strict=True)]
 
-    where = ctx.lowering.plan.library.describe(node, xs)
-    return call_back(
-        perform, types, [xs[place] for place in places], lambda: _no_derivative(node).at(where)
-    )
+    return call_back(perform, types, [xs[place] for place in places], _refusal(ctx, xs))
+
+
+def _draw(ctx: RuleContext, rng: Any, size: Value | None, *others: Value) -> tuple[Any, Any]:
+    """Return the advanced stream and a draw; Aesara's nodes hold a dtype before parameters."""
+    op, first = ctx.op, len(others) - len(ctx.op.ndims_params)
+    parameters, dtypes = others[first:], [v.type.dtype for v in ctx.node.inputs[2 + first :]]
+    refuse = _refusal(ctx, (rng, size, *others))
+    sizes = Sizes(()) if size is None else sizes_of(ctx, [1], [size])
+
+    def sampler(key: Value, dtype: Dtype, shape: Shape, *xs: Value) -> Value:
+        def perform(seed: Array, *arrays: Array) -> list[Array]:
+            generator = np.random.default_rng(np.asarray(seed))
+            drawn = op.rng_fn(generator, *map(np.asarray, arrays, dtypes), sizes.shape or None)
+            return [_as_told(ctx.node, np.asarray(drawn), shape, dtype)]
+
+        seed = primitives.random_bits(key, 32, (4,))
+        return call_back(perform, [(shape, dtype)], [seed, *xs], refuse)[0]
+
+    stream, drawn = random.draw(ctx, rng, sizes.shape, parameters, sampler)
+    return stream, sizes.of(drawn)
+
+
+def _refusal(ctx: RuleContext, xs: Sequence[Any]) -> Callable[[], JaxprGenError]:
+    node, where = ctx.node, ctx.lowering.plan.library.describe(ctx.node, xs)
+    return lambda: _no_derivative(node).at(where)
 
 
 def _no_derivative(node: Apply) -> JaxprGenError:
     """Return the error of a gradient through a node that is called back."""
     name, library = type(node.op).__name__, library_of(node.op)
-    way = f"Register a rule with @jaxprgen.lowers({name})"
+    way = "samples" if is_a(node.op, "tensor.RandomVariable") else "lowers"
+    way = f"Register a rule with @jaxprgen.{way}({name})"
     if _has_gradient(node.op):
         way += f", or take the gradient by {library}.grad, which knows that of this Op"
     return UndefinedGradientError(

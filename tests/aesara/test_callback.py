@@ -13,6 +13,7 @@ from aesara.graph.op import Op
 from aesara.scalar.basic import UnaryScalarOp, same_out
 from aesara.tensor.elemwise import Elemwise
 from aesara.tensor.exceptions import ShapeError
+from aesara.tensor.random.op import RandomVariable
 from catalogue import FAMILIES
 from catalogue.outcome import case_of, compare
 from hypothesis import given
@@ -277,3 +278,42 @@ def test_a_shape_that_cannot_be_told_is_told():
     assert lines[0].endswith("fails on arrays of ones: Give me zeros.")
     assert lines[1].startswith("Give the Op an infer_shape method, or register a rule with")
     assert lines[-1].endswith("# Here.")
+
+
+class Pair(RandomVariable):
+    """A number and its double, as the user's function draws them."""
+
+    name = "pair"
+    ndim_supp = 1
+    ndims_params = (0, 0)
+    dtype = "floatX"
+
+    def _supp_shape_from_params(self, dist_params, **others):
+        return (2,)
+
+    @classmethod
+    def rng_fn(cls, rng, low, scale, size):
+        assert low.dtype == np.int64
+        drawn = low + scale * rng.random(size=size or np.broadcast_shapes(low.shape, scale.shape))
+        return np.stack([drawn, 2 * drawn], -1)
+
+
+def test_draws_by_a_random_variable_of_the_user():
+    """Keys decide them, and batches of keys make other draws."""
+    rng = aesara.shared(np.random.default_rng(0))
+    pairs = [Pair()(n, x, rng=rng), Pair()(n, 1.0, size=(500, 2), rng=rng)]
+    with pytest.raises(errors.UnsupportedOpError, match='pass fallback="callback"'):
+        jaxprgen.compile([n, x], pairs)
+    f = called_back([n, x], pairs)
+    keys = jax.random.split(jax.random.key(0), 2)
+    first, again = f(keys[0], 5, ONES), f(keys[0], 5, ONES)
+    batch = jax.jit(jax.vmap(f, (0, None, None)))(keys, 5, ONES)
+    for one, same, several in zip(first, again, batch, strict=True):
+        np.testing.assert_array_equal(one, same)
+        np.testing.assert_array_equal(one, several[0])
+        np.testing.assert_array_equal(one[..., 1], 2 * one[..., 0])
+        assert len(np.unique(np.asarray(several))) == several.size
+    assert first[0].shape == (3, 2) and first[1].shape == (500, 2, 2)
+    assert abs(first[1][..., 0].mean() - 5.5) < 0.05
+    with pytest.raises(errors.UndefinedGradientError, match=r"@jaxprgen.samples\(Pair\)"):
+        jax.grad(lambda x: f(keys[0], 5, x)[0].sum())(ONES)

@@ -128,7 +128,13 @@ class Doubled(Op):
 def test_parts_without_a_rule_run_as_callbacks():
     with pm.Model() as model:
         mu = pm.Normal("mu")
-        pm.Normal("y", Doubled()(mu), 1.0, observed=[1.0, 2.0])
+        pm.CustomDist(
+            "y",
+            Doubled()(mu),
+            logp=lambda y, mu: pm.logp(pm.Normal.dist(mu, 1.0), y),
+            random=lambda mu, rng, size: rng.normal(mu, size=size),
+            observed=[1.0, 2.0],
+        )
 
     def sampled():
         return pm.sample(draws=20, tune=20, chains=1, progressbar=False, random_seed=1)
@@ -140,7 +146,8 @@ def test_parts_without_a_rule_run_as_callbacks():
             trace = sampled()
             drawn = pm.sample_posterior_predictive(trace, progressbar=False)
     assert np.isfinite(trace["posterior"]["mu"].values).all()
-    assert drawn["posterior_predictive"]["y"].shape == (1, 20, 2)
+    y = drawn["posterior_predictive"]["y"].values
+    assert y.shape == (1, 20, 2) and len(np.unique(y)) == y.size
 
 
 def test_models_whose_data_are_drawn_are_not_checked():

@@ -35,6 +35,7 @@ from jaxprgen.passes.places import (
     operand_axes,
     result_axes,
 )
+from jaxprgen.passes.predicates import computed_once, may_cancel, settled
 
 _EXTREMES = {"max": (lax.max, lax.gt), "min": (lax.min, lax.lt)}
 _COMPARING = frozenset({"clamp", *_EXTREMES})
@@ -59,7 +60,8 @@ class GuardBranches:
     compiler can fold, and only its last step reads the predicate.
 
     ``max``, ``min`` and ``clamp`` choose as well. Derivatives of the first two select, where those
-    of JAX multiply by zero. Programs without a choice stay as they are.
+    of JAX multiply by zero. Where rounding may decide a comparison, all kernels read one result;
+    see `jaxprgen.passes.predicates`. Programs without a choice stay as they are.
 
     Attributes
     ----------
@@ -83,7 +85,7 @@ class GuardBranches:
         if not any(map(_is_choice, _jax.every_equation(closed.jaxpr))):
             return closed
         inlined = Inline()(closed)  # `jax.numpy.where` is a call.
-        found = each_program(inlined, functools.partial(_guarded, ties=self.ties))
+        found = settled(each_program(inlined, functools.partial(_guarded, ties=self.ties)))
         return closed if found is inlined else found
 
 
@@ -432,6 +434,7 @@ class _Writer:
         self._masks, self._checks = guards.masks, guards.checks
         self._conditions = Conditions(b, self._unmasked)
         self._makers = {v: i for i, eqn in enumerate(self._eqns) for v in eqn.outvars}
+        self._equations_of = {v: eqn for eqn in self._eqns for v in eqn.outvars}
         self._made: dict[Any, Atom] = {}
         self._result: list[JaxprEqn] = []
         self._done: set[int] = set()
@@ -516,7 +519,8 @@ class _Writer:
                 x if isinstance(x, Literal) else lax.broadcast_to(self._b, x, shape)
                 for x in operands
             )
-            self.masked[v] = _selecting(self._b, name, [x, y], self._ties)
+            once = any(may_cancel(x, self._equations_of) for x in eqn.invars)
+            self.masked[v] = _selecting(self._b, name, [x, y], self._ties, once)
             self._flush()
             # The equation itself stays for the predicates, and is dead without them.
         if any(v in self._checks for v in eqn.outvars):
@@ -575,7 +579,9 @@ def _losses(b: Builder, eqn: JaxprEqn) -> Sequence[Var]:
 # --- Derivatives that choose ------------------------------------------------------------------
 
 
-def _selecting(b: Builder, name: str, operands: Sequence[Atom], ties: str = "") -> Atom:
+def _selecting(
+    b: Builder, name: str, operands: Sequence[Atom], ties: str = "", once: bool = False
+) -> Atom:
     """Return a function of `_FUNCTIONS`, whose derivatives select.
 
     Parameters
@@ -588,14 +594,16 @@ def _selecting(b: Builder, name: str, operands: Sequence[Atom], ties: str = "") 
         Its operands. A boolean, and a literal, may be a scalar beside arrays.
     ties : {"shared", "first"}, optional
         Of extremes, see `GuardBranches`.
+    once : bool, optional
+        Of extremes: compare the operands once, see `jaxprgen.passes.predicates`.
     """
-    program, params = _selecting_call(name, ties, tuple(x.aval for x in operands))
+    program, params = _selecting_call(name, ties, once, tuple(x.aval for x in operands))
     return b.call(_jax.custom_jvp_call_p, program, operands, params)[0]
 
 
 @functools.lru_cache(512)
 def _selecting_call(
-    name: str, ties: str, types: Sequence[ShapedArray]
+    name: str, ties: str, once: bool, types: Sequence[ShapedArray]
 ) -> tuple[ClosedJaxpr, dict[str, Any]]:
     value, tangent = _FUNCTIONS[name]
     values = Builder(types)
@@ -605,22 +613,22 @@ def _selecting_call(
         b = Builder([*types, *(x for x, zero in zip(types, zeros, strict=True) if not zero)])
         operands, rest = b.inputs[: len(types)], iter(b.inputs[len(types) :])
         # The value selects again, for derivatives of the derivative.
-        outputs = [_selecting(b, name, operands, ties)]
+        outputs = [_selecting(b, name, operands, ties, once)]
         if not all(zeros):
             moves = [None if zero else next(rest) for zero in zeros]
-            outputs.append(tangent(b, operands, moves, ties))
+            outputs.append(tangent(b, operands, moves, ties, once))
         return b.build(outputs, name=name), (all(zeros),)
 
     return program, _jax.custom_jvp_params(program, derivative)
 
 
-def _mask_tangent(b: Builder, operands: Any, moves: Any, ties: str) -> Atom:
+def _mask_tangent(b: Builder, operands: Any, moves: Any, *_: Any) -> Atom:
     """Return the tangent of ``x``, but zero where a condition is false."""
     (holds, x), (_, tangent) = operands, moves
     return lax.select_n(b, holds, _zeros(b, x.aval), tangent)
 
 
-def _check_tangent(b: Builder, operands: Any, moves: Any, ties: str) -> Atom:
+def _check_tangent(b: Builder, operands: Any, moves: Any, *_: Any) -> Atom:
     """Return the tangent of a choice between two cases, of which one is infinite.
 
     Where that is chosen, tangents are zero. Cotangents are as if it were not: masks on all that
@@ -634,7 +642,9 @@ def _check_tangent(b: Builder, operands: Any, moves: Any, ties: str) -> Atom:
     return b.bind(_jax.chosen_p, [kept, _zeros(b, x.aval), moved], {})
 
 
-def _extreme_tangent(wins: Any, b: Builder, operands: Any, moves: Any, ties: str) -> Atom:
+def _extreme_tangent(
+    wins: Any, b: Builder, operands: Any, moves: Any, ties: str, once: bool
+) -> Atom:
     """Return the tangent of a maximum or minimum."""
     first, second = operands
     full = first.aval if first.aval.shape else second.aval
@@ -644,8 +654,10 @@ def _extreme_tangent(wins: Any, b: Builder, operands: Any, moves: Any, ties: str
         half = b.literal(np.asarray(0.5, full.dtype))
         otherwise = lax.mul(b, lax.add(b, of_first, of_second), half)
     # NaN is neither larger nor smaller: JAX, too, gives it to both.
-    found = lax.select_n(b, wins(b, second, first), otherwise, of_second)
-    return lax.select_n(b, wins(b, first, second), found, of_first)
+    won = wins(b, first, second), wins(b, second, first)
+    by_first, by_second = (computed_once(b, x) for x in won) if once else won
+    found = lax.select_n(b, by_second, otherwise, of_second)
+    return lax.select_n(b, by_first, found, of_first)
 
 
 def _zeros(b: Builder, x: ShapedArray) -> Atom:

@@ -296,8 +296,7 @@ def dlogp(
 ) -> ModelFunction:
     """Return the gradient of the log-density, by PyTensor, as a JAX function of points.
 
-    ``jax.grad(jaxprgen.pymc.logp(model))`` has the same value, and is also right for eigenvectors
-    whose eigenvalues nearly coincide, as of `pymc.KroneckerNormal` with smooth kernels.
+    ``jax.grad(jaxprgen.pymc.logp(model))`` has the same value.
 
     Parameters
     ----------

@@ -75,6 +75,9 @@ def sampling(*, fallback: Fallback = "error") -> Generator[None]:
         stack.enter_context(_replaced(samplers, "get_jaxified_graph", as_function, "pymc"))
         stack.enter_context(_replaced(samplers, "_postprocess_samples", postprocessed, "pymc"))
         models = importlib.import_module("pymc.model.core")
+        rewrite = _attribute(models, "rewrite_pregrad", "pymc")
+        before = functools.partial(_before_gradients, rewrite)
+        stack.enter_context(_replaced(models, "rewrite_pregrad", before, "pymc"))
         owner = next(c for c in models.Model.__mro__ if "logp_dlogp_function" in vars(c))
         for place, name, check in (
             (samplers, "get_jaxified_logp", lambda model, _: check_by_jax(model)),
@@ -97,6 +100,11 @@ def sampling(*, fallback: Fallback = "error") -> Generator[None]:
         with_checks = mode.including("canonicalize_db")
         stack.enter_context(pytensor.config.change_flags(mode=with_checks))
         yield
+
+
+def _before_gradients(rewrite: Callable[[Any], Any], graph: Any) -> Any:
+    """Return a graph as PyMC rewrites it, with accurate gradients of eigenvectors."""
+    return lowered(rewrite(graph))
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,9 @@ from jaxprgen.passes.places import is_inexact
 _COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq"})
 _SUMS = frozenset({"add", "sub"})
 _PRODUCTS = frozenset({"mul", "square", "integer_pow"})
-_COPIES = frozenset({"broadcast_in_dim", "reshape", "squeeze", "transpose", "neg"})
+_CHEAP = _SUMS | _PRODUCTS
+_CHEAP |= {"broadcast_in_dim", "reshape", "squeeze", "transpose", "convert_element_type"}
+_CHEAP |= {"neg", "abs", "max", "min", "clamp", "select_n"}
 _DEEPEST = 6
 
 
@@ -47,40 +49,42 @@ def _settled(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def may_cancel(x: Any, makers: Mapping[Any, JaxprEqn]) -> bool:
-    """Return whether a value is an array of sums with products among their terms.
+    """Return whether an array depends on sums with products among their terms.
 
-    XLA computes an array again in each kernel that reads it, and fuses some of the products with
-    the sum, which rounds otherwise. Where the sum cancels, as the squared distance of a point from
-    itself, it is then positive in one kernel and negative in another. Terms of a gradient that
+    XLA computes a cheap array again in each kernel that reads it, and fuses some of the products
+    with the sum, which rounds otherwise. Where the sum cancels, as the squared distance of a point
+    from itself, it is then positive in one kernel and negative in another. Terms of a gradient that
     cancel, each as large as the slope of ``sqrt(max(x, 0) + 1e-12)``, would no longer do.
 
     Parameters
     ----------
     x : atom
-        The value.
+        The array.
     makers : mapping of Var to JaxprEqn
         The equation of each variable.
     """
-    eqn = makers.get(x) if type(x) is Var else None
-    is_sum = eqn is not None and eqn.primitive.name in _SUMS and is_inexact(x) and x.aval.shape
-    return bool(is_sum) and _has_product(x, makers, _DEEPEST)
+    return bool(x.aval.shape) and is_inexact(x) and _has(x, makers, _SUMS, _DEEPEST)
 
 
-def _has_product(x: Any, makers: Mapping[Any, JaxprEqn], depth: int) -> bool:
+def _has(x: Any, makers: Mapping[Any, JaxprEqn], names: Container[str], depth: int) -> bool:
+    """Return whether cheap equations lead from an equation of this kind to an atom.
+
+    A sum must have a product among what leads to it.
+    """
     eqn = makers.get(x) if type(x) is Var else None
-    if eqn is None or not depth:
+    if eqn is None or not depth or eqn.primitive.name not in _CHEAP:
         return False
-    name = eqn.primitive.name
-    if name in _PRODUCTS:
-        return True
-    inner = name in _SUMS or name in _COPIES
-    return inner and any(_has_product(y, makers, depth - 1) for y in eqn.invars)
+    is_found = eqn.primitive.name in names
+    if is_found and names is _SUMS:
+        is_found = any(_has(y, makers, _PRODUCTS, depth) for y in eqn.invars)
+    return is_found or any(_has(y, makers, names, depth - 1) for y in eqn.invars)
 
 
 def computed_once(b: Builder, predicate: Atom) -> Atom:
     """Return a boolean array that XLA keeps, and does not compute again where it is read.
 
-    XLA repeats cheap operations, to which an optimization barrier is no bar, but no square roots.
+    XLA repeats cheap operations, and an optimization barrier does not keep it from that. It repeats
+    no square roots.
     """
     number = lax.convert_element_type(b, predicate, np.dtype(np.float32))
     return lax.gt(b, lax.sqrt(b, number), b.literal(np.asarray(0.5, np.float32)))

@@ -125,7 +125,9 @@ def eigh(x: Value, *, lower: bool) -> tuple[Value, Value]:
     return w, v
 
 
-def eigh_tangents(x: Value, w: Value, v: Value, tangent: Value) -> tuple[Value, Value]:
+def eigh_tangents(
+    x: Value, w: Value, v: Value, tangent: Value, *, lower: bool
+) -> tuple[Value, Value]:
     """Return the tangents of eigenvalues and eigenvectors, given that of a Hermitian matrix.
 
     Parameters
@@ -133,8 +135,11 @@ def eigh_tangents(x: Value, w: Value, v: Value, tangent: Value) -> tuple[Value, 
     x, w, v : Value
         The matrix, its eigenvalues and its eigenvectors.
     tangent : Value
-        The tangent of ``x``; only its Hermitian part counts.
+        The tangent of ``x``.
+    lower : bool
+        Which triangle of both is read.
     """
+    x, tangent = (hermitian(y, lower=lower) for y in (x, tangent))
     mixed = matmul(matmul(adjoint(v), tangent), v)
     # Exactly Hermitian: eigenvalues that differ by rounding alone would magnify what is not.
     mixed = (mixed + adjoint(mixed)) / 2
@@ -145,9 +150,9 @@ def reciprocal_gaps(x: Value, w: Value) -> Value:
     """Return ``1 / (w[j] - w[i])``: how fast the eigenvectors of a Hermitian matrix mix.
 
     It is 0 on the diagonal, and for equal eigenvalues: they are taken to stay equal, as those of a
-    kernel with symmetries do. Eigenvectors are then any basis of a space, and a function that does
-    not depend on the basis does not depend on the mixing. A diagonal matrix, such as the identity,
-    says nothing about what stays equal, so the result for its equal eigenvalues is NaN.
+    kernel with symmetries do. Then a function that does not depend on the basis of eigenvectors
+    does not depend on their mixing. A diagonal matrix, such as the identity, does not show which
+    eigenvalues stay equal, so the result for equal ones is NaN.
     """
     gaps = expand_dims(w, [w.ndim - 1]) - expand_dims(w, [w.ndim])
     own = ew.equal(*_positions(x))

@@ -28,8 +28,9 @@ def can_be_called_back(node: Apply) -> bool:
     """Return whether a node has a Python implementation that arrays and constants can call."""
     if refusal_of(node.op) or is_a(node.op, "graph._NoPythonOp"):
         return False
-    if is_a(node.op, "tensor.RandomVariable"):
-        return True
+    if is_a(node.op, "tensor.RandomVariable"):  # Which draws by `rng_fn`, not by `perform`.
+        base = module_of(node.op, "tensor.random.op").RandomVariable
+        return type(node.op).perform is base.perform
     if not all(map(is_array, node.outputs)):
         return False
     return all(is_array(v) or _is_object(v) for v in node.inputs)
@@ -44,7 +45,7 @@ def _is_object(variable: Variable) -> bool:
 def lower_by_callback(ctx: RuleContext, *xs: Any) -> Any:
     """Run the Op's ``perform`` on the host while the program runs on the device.
 
-    A `RandomVariable` draws by its ``rng_fn`` and a NumPy generator that the next key seeds.
+    A `RandomVariable` draws by its ``rng_fn``, with a NumPy generator seeded from the next key.
 
     Raises
     ------

@@ -203,7 +203,7 @@ def _entries(ctx: RuleContext, x: Value, index: Sequence[Any], first: int) -> li
 def _upper_bounds(ctx: RuleContext, entries: Sequence[ga.ArrayEntry], first: int) -> dict[int, int]:
     """Return the size of the array's axis for entries that are positions in it, by ``id``.
 
-    Such are the true positions of a mask, and those that sort a vector.
+    These are positions from `nonzero`, and from `argsort` of a vector.
     """
     found: dict[int, int] = {}
     for position, entry in enumerate(entries, first):

@@ -338,7 +338,7 @@ def _shape_of_draws(ctx: RuleContext, size: Shape, parameters: Sequence[Value]) 
         return size or batch
     support = _support_by_signature(op, shapes)
     if support is None:
-        own = ctx.node.inputs[-len(parameters) :]
+        own = ctx.node.inputs[len(ctx.node.inputs) - len(parameters) :]
         support = op._supp_shape_from_params(own, param_shapes=shapes)
     return (*(size or batch), *map(as_size, support))
 

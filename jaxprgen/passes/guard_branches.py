@@ -35,7 +35,7 @@ from jaxprgen.passes.places import (
     operand_axes,
     result_axes,
 )
-from jaxprgen.passes.predicates import computed_once, may_cancel, settled
+from jaxprgen.passes.predicates import computed_once, with_masks_computed_once
 
 _EXTREMES = {"max": (lax.max, lax.gt), "min": (lax.min, lax.lt)}
 _COMPARING = frozenset({"clamp", *_EXTREMES})
@@ -60,8 +60,8 @@ class GuardBranches:
     compiler can fold, and only its last step reads the predicate.
 
     ``max``, ``min`` and ``clamp`` choose as well. Derivatives of the first two select, where those
-    of JAX multiply by zero. Where rounding may decide a comparison, all kernels read one result;
-    see `jaxprgen.passes.predicates`. Programs without a choice stay as they are.
+    of JAX multiply by zero. All kernels of XLA read one result of their comparisons, as they do
+    with JAX's: see `jaxprgen.passes.predicates`. Programs without a choice stay as they are.
 
     Attributes
     ----------
@@ -85,7 +85,8 @@ class GuardBranches:
         if not any(map(_is_choice, _jax.every_equation(closed.jaxpr))):
             return closed
         inlined = Inline()(closed)  # `jax.numpy.where` is a call.
-        found = settled(each_program(inlined, functools.partial(_guarded, ties=self.ties)))
+        found = each_program(inlined, functools.partial(_guarded, ties=self.ties))
+        found = each_program(found, with_masks_computed_once)
         return closed if found is inlined else found
 
 
@@ -147,7 +148,7 @@ class Guards:
         inputs: Sequence[Var],
         outputs: Sequence[Any],
         eqns: Sequence[JaxprEqn],
-        losses: Mapping[Any, Sequence[Var]],
+        losses: Mapping[Any, Sequence[Atom]],
     ) -> None:
         self._eqns = eqns
         self._losses = losses
@@ -434,7 +435,6 @@ class _Writer:
         self._masks, self._checks = guards.masks, guards.checks
         self._conditions = Conditions(b, self._unmasked)
         self._makers = {v: i for i, eqn in enumerate(self._eqns) for v in eqn.outvars}
-        self._equations_of = {v: eqn for eqn in self._eqns for v in eqn.outvars}
         self._made: dict[Any, Atom] = {}
         self._result: list[JaxprEqn] = []
         self._done: set[int] = set()
@@ -453,9 +453,9 @@ class _Writer:
 
     def _compared(
         self, eqns: Sequence[JaxprEqn]
-    ) -> tuple[list[JaxprEqn], dict[Any, Sequence[Var]]]:
+    ) -> tuple[list[JaxprEqn], dict[Any, Sequence[Atom]]]:
         """Return the equations, with comparisons before each maximum, minimum and clamp."""
-        b, found, losses = self._b, list[JaxprEqn](), dict[Any, Sequence[Var]]()
+        b, found, losses = self._b, list[JaxprEqn](), dict[Any, Sequence[Atom]]()
         for eqn in eqns:
             v = eqn.outvars[0] if eqn.primitive.name in _COMPARING else None
             if v is not None and is_inexact(v) and not is_complex(v):
@@ -519,8 +519,7 @@ class _Writer:
                 x if isinstance(x, Literal) else lax.broadcast_to(self._b, x, shape)
                 for x in operands
             )
-            once = any(may_cancel(x, self._equations_of) for x in eqn.invars)
-            self.masked[v] = _selecting(self._b, name, [x, y], self._ties, once)
+            self.masked[v] = _selecting(self._b, name, [x, y], self._ties)
             self._flush()
             # The equation itself stays for the predicates, and is dead without them.
         if any(v in self._checks for v in eqn.outvars):
@@ -566,22 +565,22 @@ class _Writer:
         self._result += self._b.take()
 
 
-def _losses(b: Builder, eqn: JaxprEqn) -> Sequence[Var]:
+def _losses(b: Builder, eqn: JaxprEqn) -> Sequence[Atom]:
     """Return for each operand of a comparing equation where the result does not depend on it."""
     if eqn.primitive.name == "clamp":  # At the bounds, its derivative is zero.
         low, x, high = eqn.invars
         outside = lax.bitwise_or(b, lax.le(b, x, low), lax.ge(b, x, high))
-        return lax.le(b, low, x), outside, lax.ge(b, high, x)
-    (x, y), (_, wins) = eqn.invars, _EXTREMES[eqn.primitive.name]
-    return wins(b, y, x), wins(b, x, y)
+        losses = lax.le(b, low, x), outside, lax.ge(b, high, x)
+    else:
+        (x, y), (_, wins) = eqn.invars, _EXTREMES[eqn.primitive.name]
+        losses = wins(b, y, x), wins(b, x, y)
+    return [computed_once(b, x) for x in losses]
 
 
 # --- Derivatives that choose ------------------------------------------------------------------
 
 
-def _selecting(
-    b: Builder, name: str, operands: Sequence[Atom], ties: str = "", once: bool = False
-) -> Atom:
+def _selecting(b: Builder, name: str, operands: Sequence[Atom], ties: str = "") -> Atom:
     """Return a function of `_FUNCTIONS`, whose derivatives select.
 
     Parameters
@@ -594,16 +593,14 @@ def _selecting(
         Its operands. A boolean, and a literal, may be a scalar beside arrays.
     ties : {"shared", "first"}, optional
         Of extremes, see `GuardBranches`.
-    once : bool, optional
-        Of extremes: compare the operands once, see `jaxprgen.passes.predicates`.
     """
-    program, params = _selecting_call(name, ties, once, tuple(x.aval for x in operands))
+    program, params = _selecting_call(name, ties, tuple(x.aval for x in operands))
     return b.call(_jax.custom_jvp_call_p, program, operands, params)[0]
 
 
 @functools.lru_cache(512)
 def _selecting_call(
-    name: str, ties: str, once: bool, types: Sequence[ShapedArray]
+    name: str, ties: str, types: Sequence[ShapedArray]
 ) -> tuple[ClosedJaxpr, dict[str, Any]]:
     value, tangent = _FUNCTIONS[name]
     values = Builder(types)
@@ -613,22 +610,22 @@ def _selecting_call(
         b = Builder([*types, *(x for x, zero in zip(types, zeros, strict=True) if not zero)])
         operands, rest = b.inputs[: len(types)], iter(b.inputs[len(types) :])
         # The value selects again, for derivatives of the derivative.
-        outputs = [_selecting(b, name, operands, ties, once)]
+        outputs = [_selecting(b, name, operands, ties)]
         if not all(zeros):
             moves = [None if zero else next(rest) for zero in zeros]
-            outputs.append(tangent(b, operands, moves, ties, once))
+            outputs.append(tangent(b, operands, moves, ties))
         return b.build(outputs, name=name), (all(zeros),)
 
     return program, _jax.custom_jvp_params(program, derivative)
 
 
-def _mask_tangent(b: Builder, operands: Any, moves: Any, *_: Any) -> Atom:
+def _mask_tangent(b: Builder, operands: Any, moves: Any, ties: str) -> Atom:
     """Return the tangent of ``x``, but zero where a condition is false."""
     (holds, x), (_, tangent) = operands, moves
     return lax.select_n(b, holds, _zeros(b, x.aval), tangent)
 
 
-def _check_tangent(b: Builder, operands: Any, moves: Any, *_: Any) -> Atom:
+def _check_tangent(b: Builder, operands: Any, moves: Any, ties: str) -> Atom:
     """Return the tangent of a choice between two cases, of which one is infinite.
 
     Where that is chosen, tangents are zero. Cotangents are as if it were not: masks on all that
@@ -642,9 +639,7 @@ def _check_tangent(b: Builder, operands: Any, moves: Any, *_: Any) -> Atom:
     return b.bind(_jax.chosen_p, [kept, _zeros(b, x.aval), moved], {})
 
 
-def _extreme_tangent(
-    wins: Any, b: Builder, operands: Any, moves: Any, ties: str, once: bool
-) -> Atom:
+def _extreme_tangent(wins: Any, b: Builder, operands: Any, moves: Any, ties: str) -> Atom:
     """Return the tangent of a maximum or minimum."""
     first, second = operands
     full = first.aval if first.aval.shape else second.aval
@@ -655,7 +650,7 @@ def _extreme_tangent(
         otherwise = lax.mul(b, lax.add(b, of_first, of_second), half)
     # NaN is neither larger nor smaller: JAX, too, gives it to both.
     won = wins(b, first, second), wins(b, second, first)
-    by_first, by_second = (computed_once(b, x) for x in won) if once else won
+    by_first, by_second = (computed_once(b, x) for x in won)
     found = lax.select_n(b, by_second, otherwise, of_second)
     return lax.select_n(b, by_first, found, of_first)
 

@@ -1,90 +1,66 @@
-"""Predicates: a comparison says the same wherever it is read."""
+"""Predicates: every kernel uses the same result of a comparison.
+
+XLA computes a cheap array again in each kernel that reads it, and fuses some products with the sum
+that they are terms of, which rounds differently. Where the sum cancels, as the squared distance of
+a point from itself, it is then positive in one kernel and negative in another. Gradient terms that
+should cancel, each as large as the slope of ``sqrt(max(x, 0) + 1e-12)``, then do not.
+
+XLA repeats cheap operations even where an optimization barrier asks it not to, but it repeats no
+square roots and divisions. JAX's derivative of ``max`` divides.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+import math
 from typing import Any
 
 import numpy as np
 
 from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder, primitives as lax
-from jaxprgen.ir.rewriting import each_program, with_equations
+from jaxprgen.ir.rewriting import with_equations
+from jaxprgen.passes.inlining import bound_to
 from jaxprgen.passes.places import is_inexact
 
-_COMPARISONS = frozenset({"lt", "le", "gt", "ge", "eq"})
-_SUMS = frozenset({"add", "sub"})
-_PRODUCTS = frozenset({"mul", "square", "integer_pow"})
-_CHEAP = _SUMS | _PRODUCTS
-_CHEAP |= {"broadcast_in_dim", "reshape", "squeeze", "transpose", "convert_element_type"}
-_CHEAP |= {"neg", "abs", "max", "min", "clamp", "select_n"}
-_DEEPEST = 6
-
-
-def settled(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Return a program that compares each sum of products once, see `may_cancel`."""
-    return each_program(closed, _settled)
-
-
-def _settled(closed: ClosedJaxpr) -> ClosedJaxpr:
-    makers = {v: eqn for eqn in closed.jaxpr.eqns for v in eqn.outvars}
-    b = Builder([v.aval for v in closed.jaxpr.invars])
-    held: dict[Any, Any] = {}
-    equations: list[JaxprEqn] = []
-
-    def read(atoms: Sequence[Any]) -> list[Any]:
-        return [held.get(x, x) if type(x) is Var else x for x in atoms]
-
-    for eqn in closed.jaxpr.eqns:
-        equations.append(eqn.replace(invars=read(eqn.invars)))
-        is_comparison = eqn.primitive.name in _COMPARISONS
-        if is_comparison and any(may_cancel(x, makers) for x in eqn.invars):
-            b.source_info = eqn.source_info
-            (v,) = eqn.outvars
-            held[v] = computed_once(b, v)
-            equations += b.take()
-    if not held:
-        return closed
-    return with_equations(closed, equations, read(closed.jaxpr.outvars))
-
-
-def may_cancel(x: Any, makers: Mapping[Any, JaxprEqn]) -> bool:
-    """Return whether an array depends on sums with products among their terms.
-
-    XLA computes a cheap array again in each kernel that reads it, and fuses some of the products
-    with the sum, which rounds otherwise. Where the sum cancels, as the squared distance of a point
-    from itself, it is then positive in one kernel and negative in another. Terms of a gradient that
-    cancel, each as large as the slope of ``sqrt(max(x, 0) + 1e-12)``, would no longer do.
-
-    Parameters
-    ----------
-    x : atom
-        The array.
-    makers : mapping of Var to JaxprEqn
-        The equation of each variable.
-    """
-    return bool(x.aval.shape) and is_inexact(x) and _has(x, makers, _SUMS, _DEEPEST)
-
-
-def _has(x: Any, makers: Mapping[Any, JaxprEqn], names: Container[str], depth: int) -> bool:
-    """Return whether cheap equations lead from an equation of this kind to an atom.
-
-    A sum must have a product among what leads to it.
-    """
-    eqn = makers.get(x) if type(x) is Var else None
-    if eqn is None or not depth or eqn.primitive.name not in _CHEAP:
-        return False
-    is_found = eqn.primitive.name in names
-    if is_found and names is _SUMS:
-        is_found = any(_has(y, makers, _PRODUCTS, depth) for y in eqn.invars)
-    return is_found or any(_has(y, makers, names, depth - 1) for y in eqn.invars)
+_LOGIC = frozenset({"and", "or", "not", "transpose", "broadcast_in_dim"})
+_DEEPEST = 4
 
 
 def computed_once(b: Builder, predicate: Atom) -> Atom:
-    """Return a boolean array that XLA keeps, and does not compute again where it is read.
-
-    XLA repeats cheap operations, and an optimization barrier does not keep it from that. It repeats
-    no square roots.
-    """
+    """Return a predicate whose elements XLA computes once; one element as it is."""
+    if math.prod(predicate.aval.shape) == 1:
+        return predicate
     number = lax.convert_element_type(b, predicate, np.dtype(np.float32))
     return lax.gt(b, lax.sqrt(b, number), b.literal(np.asarray(0.5, np.float32)))
+
+
+def with_masks_computed_once(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """Return a program whose numbers 0 and 1 from comparisons of floats are computed once.
+
+    The graph libraries multiply by them in derivatives of clips, maxima and minima.
+    """
+    makers = {v: eqn for eqn in closed.jaxpr.eqns for v in eqn.outvars}
+    equations: list[JaxprEqn] = []
+    for eqn in closed.jaxpr.eqns:
+        v: Any = eqn.outvars[0] if eqn.outvars else None
+        is_conversion = eqn.primitive.name == "convert_element_type" and v.aval.shape
+        if is_conversion and is_inexact(v) and _compares_floats(eqn.invars[0], makers, _DEEPEST):
+            b = Builder([eqn.invars[0].aval])
+            b.source_info = eqn.source_info
+            (x,) = eqn.invars
+            number = lax.convert_element_type(b, x, v.aval.dtype)
+            equations += bound_to(b, [lax.sqrt(b, number)], eqn.outvars)
+        else:
+            equations.append(eqn)
+    is_same = all(x is y for x, y in zip(equations, closed.jaxpr.eqns, strict=False))
+    return closed if is_same else with_equations(closed, equations)
+
+
+def _compares_floats(x: Any, makers: dict[Any, JaxprEqn], depth: int) -> bool:
+    """Return whether a value is a predicate, and depends on a comparison of floats."""
+    eqn = makers.get(x) if type(x) is Var else None
+    if eqn is None or not depth or x.aval.dtype != np.bool_:
+        return False
+    if eqn.primitive.name in _LOGIC:
+        return any(_compares_floats(y, makers, depth - 1) for y in eqn.invars)
+    return any(map(is_inexact, eqn.invars))

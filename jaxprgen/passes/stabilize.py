@@ -626,7 +626,9 @@ def _eigenvectors(b: Builder, x: Atom, eqn: JaxprEqn) -> list[Var]:
             outputs = _eigenvectors(inner, inner.inputs[0], eqn)
             v, w = map(Value, outputs)
             for tangent in tangents:
-                dw, dv = decompositions.eigh_tangents(operand, w, v, tangent)
+                dw, dv = decompositions.eigh_tangents(
+                    operand, w, v, tangent, lower=eqn.params["lower"]
+                )
                 outputs = [*outputs, dv.atom(), dw.atom()]
             return inner.build(outputs, name="eigh"), (is_zero, is_zero)
 

@@ -65,7 +65,7 @@ def test_functions_that_do_not_depend_on_the_basis(name):
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
 def test_other_functions(dtype):
-    """Those of bases and phases have JAX's derivatives, where eigenvalues differ."""
+    """Functions that depend on basis or phase keep JAX's derivatives, where eigenvalues differ."""
     random = np.random.default_rng(1)
     x, dx, weights = random.normal(size=(3, 2, 4, 4)) + 1j * random.normal(size=(3, 2, 4, 4))
     x, dx, weights = (np.asarray(y if dtype[0] == "c" else y.real, dtype) for y in (x, dx, weights))
@@ -93,6 +93,23 @@ def test_equal_elements_of_diagonal_matrices():
     assert np.isnan(found[0, 1, 2])
     np.testing.assert_allclose(found[1, 1, 2], 1 / (2 + 3) / 2, rtol=1e-14)
     assert np.isfinite(found[2]).all()
+
+
+@pytest.mark.parametrize("lower", [True, False])
+def test_a_triangle_alone(lower):
+    """Without JAX's symmetrization, a derivative is that of the triangle which is read."""
+    x = np.array([[3.0, 0.7], [0.2, 1.0]])
+    kept = np.tril if lower else np.triu
+
+    def f(x):
+        v, w = jax.lax.linalg.eigh(x, lower=lower, symmetrize_input=False)
+        return (w**3 * v[0] ** 2).sum()
+
+    def whole(x):
+        return f(jnp.where(kept(np.ones((2, 2))) > 0, x, x.T))
+
+    stable = jaxprgen.transform(f, Stabilize())
+    np.testing.assert_allclose(jax.grad(stable)(x), jax.grad(whole)(x), rtol=1e-12)
 
 
 def test_some_eigenvectors_alone():

@@ -11,7 +11,6 @@ square roots and divisions. JAX's derivative of ``max`` divides.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -20,15 +19,15 @@ from jaxprgen._jax import ClosedJaxpr, JaxprEqn, Var
 from jaxprgen.ir import Atom, Builder, primitives as lax
 from jaxprgen.ir.rewriting import with_equations
 from jaxprgen.passes.inlining import bound_to
-from jaxprgen.passes.places import is_inexact
+from jaxprgen.passes.places import is_complex, is_inexact
 
 _LOGIC = frozenset({"and", "or", "not", "transpose", "broadcast_in_dim"})
 _DEEPEST = 4
 
 
 def computed_once(b: Builder, predicate: Atom) -> Atom:
-    """Return a predicate whose elements XLA computes once; one element as it is."""
-    if math.prod(predicate.aval.shape) == 1:
+    """Return a predicate whose elements XLA computes once; a scalar as it is."""
+    if not predicate.aval.shape:
         return predicate
     number = lax.convert_element_type(b, predicate, np.dtype(np.float32))
     return lax.gt(b, lax.sqrt(b, number), b.literal(np.asarray(0.5, np.float32)))
@@ -42,18 +41,25 @@ def with_masks_computed_once(closed: ClosedJaxpr) -> ClosedJaxpr:
     makers = {v: eqn for eqn in closed.jaxpr.eqns for v in eqn.outvars}
     equations: list[JaxprEqn] = []
     for eqn in closed.jaxpr.eqns:
-        v: Any = eqn.outvars[0] if eqn.outvars else None
-        is_conversion = eqn.primitive.name == "convert_element_type" and v.aval.shape
-        if is_conversion and is_inexact(v) and _compares_floats(eqn.invars[0], makers, _DEEPEST):
-            b = Builder([eqn.invars[0].aval])
-            b.source_info = eqn.source_info
-            (x,) = eqn.invars
-            number = lax.convert_element_type(b, x, v.aval.dtype)
-            equations += bound_to(b, [lax.sqrt(b, number)], eqn.outvars)
-        else:
+        if not _is_mask(eqn, makers):
             equations.append(eqn)
-    is_same = all(x is y for x, y in zip(equations, closed.jaxpr.eqns, strict=False))
+            continue
+        (x,), (v,) = eqn.invars, eqn.outvars
+        b = Builder([x.aval])  # type: ignore[list-item]
+        b.source_info = eqn.source_info
+        number = lax.convert_element_type(b, x, v.aval.dtype)  # type: ignore[arg-type]
+        equations += bound_to(b, [lax.sqrt(b, number)], [v])
+    is_same = len(equations) == len(closed.jaxpr.eqns)
     return closed if is_same else with_equations(closed, equations)
+
+
+def _is_mask(eqn: JaxprEqn, makers: dict[Any, JaxprEqn]) -> bool:
+    """Return whether an equation makes numbers of predicates that compare floats."""
+    if eqn.primitive.name != "convert_element_type":
+        return False
+    v: Any = eqn.outvars[0]
+    is_array = v.aval.shape and is_inexact(v) and not is_complex(v)
+    return bool(is_array) and _compares_floats(eqn.invars[0], makers, _DEEPEST)
 
 
 def _compares_floats(x: Any, makers: dict[Any, JaxprEqn], depth: int) -> bool:

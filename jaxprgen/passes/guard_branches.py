@@ -619,6 +619,15 @@ def _selecting_call(
     return program, _jax.custom_jvp_params(program, derivative)
 
 
+def _masked(b: Builder, holds: Atom, x: Atom) -> Atom:
+    """Return ``x``, which under `jax.vmap` has the batch of ``holds`` as well if it is a scalar.
+
+    A later derivative needs that. An array that a batch shares stays shared instead: it would cost
+    a copy for each element, also where nothing is differentiated.
+    """
+    return x if x.aval.shape else lax.select_n(b, holds, x, x)
+
+
 def _mask_tangent(b: Builder, operands: Any, moves: Any, ties: str) -> Atom:
     """Return the tangent of ``x``, but zero where a condition is false."""
     (holds, x), (_, tangent) = operands, moves
@@ -660,7 +669,7 @@ def _zeros(b: Builder, x: ShapedArray) -> Atom:
 
 
 _FUNCTIONS: Mapping[str, tuple[Any, Any]] = {
-    "mask": (lambda b, holds, x: x, _mask_tangent),
+    "mask": (_masked, _mask_tangent),
     "check": (lax.select_n, _check_tangent),
     **{
         name: (value, functools.partial(_extreme_tangent, wins))

@@ -534,3 +534,31 @@ def test_checks_inside_of_each_other():
             value, slope = found(x)
             np.testing.assert_allclose(value, jax.jit(plain)(x), rtol=1e-12)
             assert np.isfinite(slope) and (x > -depth or slope == 0)
+
+
+KERNELS = {
+    "where": lambda a, b, s: jnp.where(a * s > b, a * s, b),
+    "a guarded root": lambda a, b, s: jnp.where(a / s > b, jnp.sqrt(a / s - b), 0),
+    "max": lambda a, b, s: jnp.maximum(a / s - b / s, 0.5),
+    "clamp": lambda a, b, s: jnp.clip(a * s - b, -1, 1),
+    "a check": lambda a, b, s: jnp.where(a > 0, a / s + b, -jnp.inf),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_of_numbers_under_two_batches(name):
+    """A value may depend on fewer axes than its tangent."""
+    rows, columns = np.array([0.3, 1.1, 2.5]), np.array([0.2, 0.9, 1.7])
+
+    def total(kernel):
+        by_column = jax.vmap(kernel, (None, 0, None))
+        return lambda s: jax.vmap(by_column, (0, None, None))(rows, columns, s).sum()
+
+    guarded = jaxprgen.transform(KERNELS[name], GuardBranches())
+
+    def one_by_one(s):
+        return sum(guarded(a, b, s) for a in rows for b in columns)
+
+    for derivative in (jax.grad, jax.jacfwd, jax.hessian):
+        found = jax.jit(derivative(total(guarded)))(0.7)
+        np.testing.assert_allclose(found, derivative(one_by_one)(0.7), rtol=1e-12, atol=1e-12)

@@ -47,7 +47,7 @@ Each module and the modules of this package that it needs:
 - `places`: which elements an equation reads for one of its result, and how steep it may be.
 - `sink_zeros`: `SinkZeros` keeps zeros that a choice put (`conditions`, `places`,
   `inlining`).
-- `predicates`: comparisons that say the same wherever they are read (`places`).
+- `predicates`: comparisons that say the same wherever they are read (`places`, `inlining`).
 - `guard_branches`: `GuardBranches` keeps derivatives of branches that are not taken out of
   gradients (`conditions`, `places`, `predicates`, `inlining`).
 - `fewer_kernels`: `FewerKernels` writes gamma functions and derivatives that compile sooner

@@ -606,10 +606,10 @@ class Stabilize:
 
 def _with_stable_derivative(eqn: JaxprEqn) -> Sequence[JaxprEqn] | None:
     """Return eigenvectors with a derivative that does not cancel."""
-    if eqn.params.get("subset_by_index") is not None:
-        return None
     operand: Any = eqn.invars[0]
-    b = Builder([operand.aval])
+    b = Builder([operand.aval])  # Sets `plain` by the type.
+    if eqn.params.get("subset_by_index") is not None or not b.plain:
+        return None
     b.source_info = eqn.source_info
     return bound_to(b, _eigenvectors(b, operand, eqn), eqn.outvars)
 

@@ -317,3 +317,31 @@ def test_draws_by_a_random_variable_of_the_user():
     assert abs(first[1][..., 0].mean() - 5.5) < 0.05
     with pytest.raises(errors.UndefinedGradientError, match=r"@jaxprgen.samples\(Pair\)"):
         jax.grad(lambda x: f(keys[0], 5, x)[0].sum())(ONES)
+
+
+class Fixed(RandomVariable):
+    """Vectors of two, without parameters."""
+
+    name = "fixed"
+    ndim_supp, ndims_params, dtype = 1, (), "floatX"
+
+    def _supp_shape_from_params(self, dist_params, **others):
+        assert not dist_params
+        return (2,)
+
+    @classmethod
+    def rng_fn(cls, rng, size):
+        return rng.random((*(size or ()), 2))
+
+
+class Performed(Fixed):
+    def perform(self, node, inputs, outputs):
+        raise AssertionError
+
+
+def test_draws_without_parameters_and_those_of_perform():
+    rng, key = aesara.shared(np.random.default_rng(0)), jax.random.key(0)
+    found = called_back([], [Fixed()(rng=rng), Fixed()(size=(3,), rng=rng)])(key)
+    assert [x.shape for x in found] == [(2,), (3, 2)]
+    with pytest.raises(errors.UnsupportedOpError, match="cannot be called back"):
+        called_back([], Performed()(rng=rng))

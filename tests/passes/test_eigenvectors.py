@@ -9,6 +9,7 @@ import pytest
 import scipy.linalg
 from aesara.tensor import nlinalg
 from hypothesis import given, strategies as st
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 import jaxprgen
 from jaxprgen.passes import Stabilize
@@ -118,6 +119,19 @@ def test_some_eigenvectors_alone():
         pytest.skip("This version of JAX computes all eigenvectors.")
     f = jax.make_jaxpr(lambda x: jax.lax.linalg.eigh(x, subset_by_index=(0, 1)))(np.eye(3))
     assert Stabilize()(f) is f
+
+
+def test_matrices_split_over_a_mesh_keep_the_derivative_of_jax():
+    def f(x):
+        w, v = jnp.linalg.eigh(x)
+        return (w**3).sum() + jnp.sin(v**2).sum()
+
+    mesh = jax.make_mesh((2,), ("i",), axis_types=(AxisType.Explicit,))
+    x = np.stack([np.diag([1.0, 3, 4]), np.diag([2.0, 7, 3])]) + 0.1
+    with jax.set_mesh(mesh):
+        placed = jax.device_put(x, NamedSharding(mesh, PartitionSpec("i")))
+        found = jax.jit(jax.grad(jaxprgen.transform(f, Stabilize())))(placed)
+    np.testing.assert_allclose(found, jax.grad(f)(x), rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("uplo", ["L", "U"])
